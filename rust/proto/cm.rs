@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the peers tell each other when they connect (RFC 8797, section 4).
+
+/// First word of the private data.
+const MAGIC: u32 = 0xf6ab_0e18;
+
+/// Version of the private data.
+const VERSION: u8 = 1;
+
+/// Flag: the sender supports remote invalidation.
+const REMOTE_INVALIDATION: u8 = 1;
+
+/// Threshold of a peer that says nothing, in bytes (RFC 8166, section 3.3.2).
+pub const DEFAULT_THRESHOLD: u32 = 1024;
+
+/// What a peer says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Whether replies may invalidate its memory registrations.
+    pub remote_invalidation: bool,
+    /// The largest message it sends, in bytes.
+    pub send: u32,
+    /// The largest message it receives, in bytes.
+    pub receive: u32,
+}
+
+impl Default for Peer {
+    /// A peer that says nothing.
+    fn default() -> Self {
+        Self {
+            remote_invalidation: false,
+            send: DEFAULT_THRESHOLD,
+            receive: DEFAULT_THRESHOLD,
+        }
+    }
+}
+
+impl Peer {
+    /// Reads the private data of a connection request, which may be absent or another protocol's.
+    pub fn parse(private: &[u8]) -> Self {
+        let Some(&[m0, m1, m2, m3, version, flags, send, receive]) = private.first_chunk() else {
+            return Self::default();
+        };
+        if u32::from_be_bytes([m0, m1, m2, m3]) != MAGIC || version != VERSION {
+            return Self::default();
+        }
+        Self {
+            remote_invalidation: flags & REMOTE_INVALIDATION != 0,
+            send: size(send),
+            receive: size(receive),
+        }
+    }
+}
+
+/// What a connection may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// The largest message the client may send, in bytes.
+    pub receive: u32,
+    /// The largest message we may send, in bytes.
+    pub send: u32,
+    /// Whether replies may invalidate the client's memory registrations.
+    pub invalidate: bool,
+}
+
+impl Thresholds {
+    /// Takes the smaller of both sides' sizes in each direction (RFC 8797, section 3.2).
+    pub fn negotiate(
+        ours_send: u32,
+        ours_receive: u32,
+        device_can_invalidate: bool,
+        peer: &Peer,
+    ) -> Self {
+        Self {
+            receive: ours_receive.min(peer.send),
+            send: ours_send.min(peer.receive),
+            invalidate: device_can_invalidate && peer.remote_invalidation,
+        }
+    }
+}
+
+/// Makes our private data. Sizes are in bytes and rounded down to whole KiB, 1 to 256 of them.
+///
+/// The flag is not set: it speaks of the sender's own memory, of which we register none for peers.
+pub fn private_data(send: u32, receive: u32) -> [u8; 8] {
+    let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
+    [m0, m1, m2, m3, VERSION, 0, code(send), code(receive)]
+}
+
+/// Returns the bytes that `code` stands for (RFC 8797, section 4.2).
+fn size(code: u8) -> u32 {
+    u32::from(code).saturating_add(1).saturating_mul(1024)
+}
+
+/// Returns the code of `size` bytes.
+fn code(size: u32) -> u8 {
+    let kib = size.checked_div(1024).unwrap_or(0).saturating_sub(1);
+    u8::try_from(kib).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transport headers of replies (RFC 8166, sections 4.3 to 4.5).
+
+use crate::chunk::Chunk;
+use crate::error::Answer;
+use crate::header::{
+    procedure,
+    Header,
+    VERSION, //
+};
+use crate::reply::{
+    Form,
+    ReplyPlan, //
+};
+use crate::wire::Writer;
+
+/// `rdma_err`: the version is not supported; lowest and highest supported version follow.
+const ERR_VERS: u32 = 1;
+
+/// `rdma_err`: the chunk lists are wrong or cannot be served.
+const ERR_CHUNK: u32 = 2;
+
+/// Writes the transport header of the reply `plan` to the Call `header` into `out`, granting
+/// `credits`, and returns its length, which is [`ReplyPlan::header_len`].
+///
+/// The Call's Write list and Reply chunk come back with the number of bytes written to each segment
+/// (RFC 8166, section 3.4.6.1). `None`: `out` is too small or the reply is refused.
+pub fn reply(
+    plan: &ReplyPlan,
+    header: &Header,
+    msg: &[u8],
+    credits: u32,
+    out: &mut [u8],
+) -> Option<usize> {
+    let proc = match plan.form {
+        Form::Inline => procedure::MSG,
+        Form::ReplyChunk => procedure::NOMSG,
+        Form::Refused => return None,
+    };
+    let mut writer = Writer::new(out);
+    fixed(&mut writer, header.xid, credits, proc)?;
+    // A reply has no Read list.
+    writer.word(0)?;
+    for (write, index) in header.writes.iter(msg).zip(0u32..) {
+        chunk(&mut writer, &write, msg, plan.written(index))?;
+    }
+    writer.word(0)?;
+    match header.reply {
+        Some(reply) => chunk(&mut writer, &reply, msg, plan.replied())?,
+        None => writer.word(0)?,
+    }
+    Some(writer.len())
+}
+
+/// Writes an error message into `out` and returns its length: 28 bytes for a version, 20 for a
+/// chunk error. `None`: nothing is to be sent, or `out` is too small.
+pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
+    let mut writer = Writer::new(out);
+    match answer {
+        Answer::Drop => return None,
+        Answer::Version { xid } => {
+            fixed(&mut writer, xid, credits, procedure::ERROR)?;
+            writer.word(ERR_VERS)?;
+            writer.word(VERSION)?;
+            writer.word(VERSION)?;
+        }
+        Answer::Chunk { xid } => {
+            fixed(&mut writer, xid, credits, procedure::ERROR)?;
+            writer.word(ERR_CHUNK)?;
+        }
+    }
+    Some(writer.len())
+}
+
+/// Writes the four words each message starts with.
+fn fixed(writer: &mut Writer<'_>, xid: u32, credits: u32, proc: u32) -> Option<()> {
+    writer.word(xid)?;
+    writer.word(VERSION)?;
+    writer.word(credits)?;
+    writer.word(proc)
+}
+
+/// Writes `chunk`, the first `written` bytes of which were filled.
+fn chunk(writer: &mut Writer<'_>, chunk: &Chunk, msg: &[u8], written: u32) -> Option<()> {
+    let mut left = written;
+    writer.word(1)?;
+    writer.word(chunk.segments())?;
+    for segment in chunk.iter(msg) {
+        let length = segment.length.min(left);
+        left = left.saturating_sub(length);
+        writer.word(segment.handle)?;
+        writer.word(length)?;
+        writer.word((segment.offset >> 32) as u32)?;
+        writer.word(segment.offset as u32)?;
+    }
+    Some(())
+}

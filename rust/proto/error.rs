@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Why a message cannot be served, and what the client is told (RFC 8166, section 4.5).
+
+/// Why a received message was refused; one variant per reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Fewer than the 16 bytes every message starts with.
+    Short,
+    /// More bytes than any receive buffer has.
+    Long,
+    /// A reverse-direction reply with chunks (RFC 8167, section 5.3): nobody waits for an answer.
+    ReverseChunks,
+    /// The protocol version is not 1.
+    Version {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// An obsolete or unknown procedure.
+    Procedure {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// A chunk list runs past the end of the message.
+    Truncated {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// A list discriminator is neither 0 nor 1.
+    Discriminator {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// The position of a Read chunk is not a multiple of 4.
+    Misaligned {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// RDMA_MSG with fewer inline bytes than an XID and a direction.
+    ShortBody {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// The inline RPC message is neither Call nor Reply.
+    Direction {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// RDMA_NOMSG without a position-zero Read chunk.
+    NoBody {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// RDMA_MSG with a position-zero Read chunk.
+    TwoBodies {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// A Read chunk lies within another one.
+    Overlap {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// A Read chunk lies beyond the end of the message.
+    Beyond {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// More Read chunks than are served.
+    TooMany {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// The Call needs more pages than are served.
+    TooLarge {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// The Call is too short to hold an XID and a direction.
+    Empty {
+        /// XID of the refused message.
+        xid: u32,
+    },
+}
+
+/// What a refused message calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing is sent.
+    Drop,
+    /// RDMA_ERROR with ERR_VERS.
+    Version {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// RDMA_ERROR with ERR_CHUNK.
+    Chunk {
+        /// XID of the refused message.
+        xid: u32,
+    },
+}
+
+impl DecodeError {
+    /// Returns what the client is told.
+    pub fn answer(&self) -> Answer {
+        match *self {
+            Self::Short | Self::Long | Self::ReverseChunks => Answer::Drop,
+            Self::Version { xid } => Answer::Version { xid },
+            Self::Procedure { xid }
+            | Self::Truncated { xid }
+            | Self::Discriminator { xid }
+            | Self::Misaligned { xid }
+            | Self::ShortBody { xid }
+            | Self::Direction { xid }
+            | Self::NoBody { xid }
+            | Self::TwoBodies { xid }
+            | Self::Overlap { xid }
+            | Self::Beyond { xid }
+            | Self::TooMany { xid }
+            | Self::TooLarge { xid }
+            | Self::Empty { xid } => Answer::Chunk { xid },
+        }
+    }
+
+    /// Returns the reason as a small number that never changes its meaning, for trace events.
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::Short => 1,
+            Self::Long => 2,
+            Self::ReverseChunks => 3,
+            Self::Version { .. } => 4,
+            Self::Procedure { .. } => 5,
+            Self::Truncated { .. } => 6,
+            Self::Discriminator { .. } => 7,
+            Self::Misaligned { .. } => 8,
+            Self::ShortBody { .. } => 9,
+            Self::Direction { .. } => 10,
+            Self::NoBody { .. } => 11,
+            Self::TwoBodies { .. } => 12,
+            Self::Overlap { .. } => 13,
+            Self::Beyond { .. } => 14,
+            Self::TooMany { .. } => 15,
+            Self::TooLarge { .. } => 16,
+            Self::Empty { .. } => 17,
+        }
+    }
+}

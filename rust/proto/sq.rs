@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Send-queue accounting.
+//!
+//! Work requests complete in the order of posting and a completion stands for all that were posted
+//! before it, so the queue is a ring of entries named by wrapping sequence numbers.
+
+/// The entries of a send queue.
+///
+/// # Invariants
+///
+/// `outstanding` is at most `depth`; `slot` is less than `depth`, or 0 if that is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendQueue {
+    depth: u32,
+    /// Sequence number of the oldest outstanding entry, or of the next one if there is none.
+    oldest: u32,
+    /// Slot of that entry. Sequence numbers wrap at a power of two, slots at `depth`.
+    slot: u32,
+    outstanding: u32,
+}
+
+impl SendQueue {
+    /// Makes an empty queue of `depth` entries.
+    pub fn new(depth: u32) -> Self {
+        Self {
+            depth,
+            oldest: 0,
+            slot: 0,
+            outstanding: 0,
+        }
+    }
+
+    /// Returns how many entries can be posted.
+    pub fn room(&self) -> u32 {
+        self.depth.saturating_sub(self.outstanding)
+    }
+
+    /// Whether nothing is outstanding.
+    pub fn empty(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// Takes `n` entries and returns the sequence number of the first, the others follow it
+    /// (wrapping); `None` if there is no room for all of them.
+    pub fn post(&mut self, n: u32) -> Option<u32> {
+        if n > self.room() {
+            return None;
+        }
+        let first = self.oldest.wrapping_add(self.outstanding);
+        self.outstanding = self.outstanding.saturating_add(n);
+        Some(first)
+    }
+
+    /// Entry `seq` has completed: gives back all up to and including it and returns their number,
+    /// 0 if `seq` is not outstanding.
+    pub fn retire(&mut self, seq: u32) -> u32 {
+        let before = seq.wrapping_sub(self.oldest);
+        if before >= self.outstanding {
+            return 0;
+        }
+        let retired = before.saturating_add(1);
+        // INVARIANT: `retired` is at most `outstanding`, and `wrap` returns a slot.
+        self.slot = self.wrap(retired);
+        self.oldest = self.oldest.wrapping_add(retired);
+        self.outstanding = self.outstanding.saturating_sub(retired);
+        retired
+    }
+
+    /// Returns the index of outstanding entry `seq` in a table of `depth` entries; outstanding
+    /// entries never share one.
+    pub fn slot(&self, seq: u32) -> usize {
+        self.wrap(seq.wrapping_sub(self.oldest)) as usize
+    }
+
+    /// Returns the slot `n` entries behind the oldest.
+    fn wrap(&self, n: u32) -> u32 {
+        u64::from(self.slot)
+            .saturating_add(u64::from(n))
+            .checked_rem(u64::from(self.depth))
+            // A remainder of a 32-bit number has 32 bits.
+            .map_or(0, |slot| slot as u32)
+    }
+}
+
+/// Decides which Sends ask for a completion.
+///
+/// A Send that holds nothing but its own small buffer may wait for a later one's completion; an idle
+/// connection then parks at most [`Signals::MAX_UNSIGNALLED`] of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signals {
+    unsignalled: u32,
+}
+
+impl Signals {
+    /// Most Sends in a row without a completion.
+    pub const MAX_UNSIGNALLED: u32 = 3;
+
+    /// Starts with none unsignalled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the next Send is signalled; one that `holds_resources` always is.
+    pub fn next(&mut self, holds_resources: bool) -> bool {
+        let signalled = holds_resources || self.unsignalled >= Self::MAX_UNSIGNALLED;
+        self.unsignalled = if signalled {
+            0
+        } else {
+            self.unsignalled.saturating_add(1)
+        };
+        signalled
+    }
+}
