@@ -98,3 +98,65 @@ fn code(size: u32) -> u8 {
     let kib = size.checked_div(1024).unwrap_or(0).saturating_sub(1);
     u8::try_from(kib).unwrap_or(u8::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 255];
+
+    #[test]
+    fn private_data_is_read() {
+        let peer = Peer {
+            remote_invalidation: true,
+            send: 4096,
+            receive: 256 * 1024,
+        };
+        assert_eq!(Peer::parse(&GOOD), peer);
+        // The connection manager may append zeroes.
+        assert_eq!(Peer::parse(&[&GOOD[..], &[0; 48]].concat()), peer);
+        // Unknown flags are ignored.
+        let mut flags = GOOD;
+        flags[5] = 0xfe;
+        assert!(!Peer::parse(&flags).remote_invalidation);
+    }
+
+    #[test]
+    fn other_private_data_says_nothing() {
+        for len in 0..8 {
+            assert_eq!(Peer::parse(&GOOD[..len]), Peer::default());
+        }
+        for at in 0..5 {
+            let mut bad = GOOD;
+            bad[at] ^= 0x10;
+            assert_eq!(Peer::parse(&bad), Peer::default());
+        }
+        assert_eq!(Peer::default().send, 1024);
+    }
+
+    #[test]
+    fn sizes_are_coded_in_kib() {
+        let codes = |size| private_data(size, size)[6];
+        assert_eq!([0, 1023, 1024, 2047, 2048].map(codes), [0, 0, 0, 0, 1]);
+        assert_eq!([256 * 1024, 257 * 1024, u32::MAX].map(codes), [255; 3]);
+        let ours = Peer::parse(&private_data(4096, 8192));
+        assert_eq!((ours.send, ours.receive), (4096, 8192));
+        assert!(!ours.remote_invalidation);
+    }
+
+    #[test]
+    fn the_smaller_size_holds_in_each_direction() {
+        let peer = Peer::parse(&GOOD);
+        let both = Thresholds::negotiate(8192, 2048, true, &peer);
+        assert_eq!(
+            (both.send, both.receive, both.invalidate),
+            (8192, 2048, true)
+        );
+        let device = Thresholds::negotiate(1 << 20, 1 << 20, false, &peer);
+        assert_eq!((device.send, device.receive), (256 * 1024, 4096));
+        assert!(!device.invalidate);
+        let silent = Thresholds::negotiate(8192, 8192, true, &Peer::default());
+        assert_eq!((silent.send, silent.receive), (1024, 1024));
+        assert!(!silent.invalidate);
+    }
+}

@@ -75,3 +75,54 @@ impl Credits {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grant_is_between_one_and_the_request() {
+        let mut credits = Credits::new(32);
+        for (target, requested, grant) in [
+            (32, 128, 32),
+            (32, 8, 8),
+            (32, 0, 1),
+            (0, 128, 1),
+            (u32::MAX, u32::MAX, u32::MAX),
+        ] {
+            credits.set_target(target);
+            assert_eq!(credits.on_call(requested), Ok(()));
+            assert_eq!(credits.unanswered(), 1);
+            assert_eq!((credits.on_reply(), credits.unanswered()), (grant, 0));
+        }
+    }
+
+    #[test]
+    fn the_highest_grant_is_what_counts() {
+        let mut credits = Credits::new(2);
+        assert_eq!(credits.on_call(9), Ok(()));
+        credits.set_target(4);
+        assert_eq!(credits.on_reply(), 4);
+        credits.set_target(1);
+        for _ in 0..4 {
+            assert_eq!(credits.on_call(9), Ok(()));
+        }
+        assert_eq!(credits.on_call(9), Err(Overrun));
+        assert_eq!(credits.unanswered(), 4);
+        credits.on_drop();
+        assert_eq!(credits.on_call(9), Ok(()));
+        assert_eq!(credits.on_reply(), 1);
+        assert_eq!(credits.on_call(9), Ok(()));
+    }
+
+    #[test]
+    fn a_start_of_nothing_is_one_credit() {
+        let mut credits = Credits::new(0);
+        assert_eq!(credits.on_call(1), Ok(()));
+        assert_eq!(credits.on_call(1), Err(Overrun));
+        // More answers than Calls would be a mistake of ours, not a way to wrap around.
+        credits.on_drop();
+        credits.on_drop();
+        assert_eq!(credits.unanswered(), 0);
+    }
+}

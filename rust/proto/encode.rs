@@ -42,8 +42,10 @@ pub fn reply(
     fixed(&mut writer, header.xid, credits, proc)?;
     // A reply has no Read list.
     writer.word(0)?;
-    for (write, index) in header.writes.iter(msg).zip(0u32..) {
+    let mut index = 0u32;
+    for write in header.writes.iter(msg) {
         chunk(&mut writer, &write, msg, plan.written(index))?;
+        index = index.saturating_add(1);
     }
     writer.word(0)?;
     match header.reply {
@@ -95,4 +97,32 @@ fn chunk(writer: &mut Writer<'_>, chunk: &Chunk, msg: &[u8], written: u32) -> Op
         writer.word(segment.offset as u32)?;
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_20_or_28_bytes() {
+        let mut out = [0xff; 32];
+        assert_eq!(error(Answer::Drop, 3, &mut out), None);
+        assert_eq!(out, [0xff; 32]);
+        let xid = 0x0102_0304;
+        assert_eq!(error(Answer::Chunk { xid }, 3, &mut out), Some(20));
+        let words = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
+        assert_eq!(out[..19], words);
+        assert_eq!((out[19], out[20]), (2, 0xff));
+        assert_eq!(error(Answer::Version { xid }, 3, &mut out), Some(28));
+        assert_eq!(out[..19], words);
+        assert_eq!(out[19..28], [1, 0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(error(Answer::Chunk { xid }, 3, &mut out[..19]), None);
+        assert_eq!(error(Answer::Version { xid }, 3, &mut out[..27]), None);
+    }
+
+    #[test]
+    fn refused_replies_have_no_header() {
+        let refused = ReplyPlan::default();
+        assert_eq!(reply(&refused, &Header::EMPTY, &[], 1, &mut [0; 64]), None);
+    }
 }

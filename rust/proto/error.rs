@@ -145,3 +145,37 @@ impl DecodeError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trace events of old logs are read with these numbers.
+    #[test]
+    fn codes_and_answers_are_stable() {
+        let xid = 9;
+        let chunk = Answer::Chunk { xid };
+        let all = [
+            (DecodeError::Short, Answer::Drop),
+            (DecodeError::Long, Answer::Drop),
+            (DecodeError::ReverseChunks, Answer::Drop),
+            (DecodeError::Version { xid }, Answer::Version { xid }),
+            (DecodeError::Procedure { xid }, chunk),
+            (DecodeError::Truncated { xid }, chunk),
+            (DecodeError::Discriminator { xid }, chunk),
+            (DecodeError::Misaligned { xid }, chunk),
+            (DecodeError::ShortBody { xid }, chunk),
+            (DecodeError::Direction { xid }, chunk),
+            (DecodeError::NoBody { xid }, chunk),
+            (DecodeError::TwoBodies { xid }, chunk),
+            (DecodeError::Overlap { xid }, chunk),
+            (DecodeError::Beyond { xid }, chunk),
+            (DecodeError::TooMany { xid }, chunk),
+            (DecodeError::TooLarge { xid }, chunk),
+            (DecodeError::Empty { xid }, chunk),
+        ];
+        for ((error, answer), code) in all.iter().zip(1..) {
+            assert_eq!((error.code(), error.answer()), (code, *answer));
+        }
+    }
+}

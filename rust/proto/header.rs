@@ -209,3 +209,171 @@ pub(crate) fn arguments(header: &Header, msg: &[u8]) -> Option<u32> {
     let verifier = wire::word(msg, body.checked_add(at)?)?;
     at.checked_add(4)?.checked_add(wire::padded(verifier)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn decoded(words: &[u32]) -> Result<Received, DecodeError> {
+        decode(&message(words))
+    }
+
+    #[test]
+    fn fixed_words_decide_first() {
+        let xid = 5;
+        let msg = message(&[xid, 2, 1, 0]);
+        for len in 0..16 {
+            assert_eq!(decode(&msg[..len]), Err(DecodeError::Short));
+        }
+        assert_eq!(decode(&msg), Err(DecodeError::Version { xid }));
+        assert_eq!(decoded(&[xid, 0, 1, 3]), Err(DecodeError::Version { xid }));
+        // RDMA_MSGP and what nobody knows.
+        assert_eq!(
+            decoded(&[xid, 1, 1, 2]),
+            Err(DecodeError::Procedure { xid })
+        );
+        assert_eq!(
+            decoded(&[xid, 1, 1, 5]),
+            Err(DecodeError::Procedure { xid })
+        );
+        assert_eq!(decoded(&[xid, 1, 1, 3]), Ok(Received::Done));
+        assert_eq!(decoded(&[xid, 1, 1, 4, 2]), Ok(Received::Error { xid }));
+        // An ERR_VERS may carry any version, and is not answered.
+        assert_eq!(
+            decoded(&[xid, 7, 1, 4, 1, 7, 7]),
+            Ok(Received::Error { xid })
+        );
+    }
+
+    #[test]
+    fn messages_have_a_longest() {
+        let mut msg = message(&[5, 1, 1, 0, 0, 0, 0, 5, 0]);
+        msg.resize(MAX_MESSAGE, 0);
+        assert!(matches!(decode(&msg), Ok(Received::Call(_))));
+        msg.push(0);
+        assert_eq!(decode(&msg), Err(DecodeError::Long));
+    }
+
+    #[test]
+    fn the_direction_is_that_of_the_rpc_message() {
+        let xid = 5;
+        let reverse = Reverse {
+            xid,
+            credits: 3,
+            body: 28,
+        };
+        // The XIDs of both layers are not compared here.
+        let reply = [xid, 1, 3, 0, 0, 0, 0, 6, 1];
+        assert_eq!(decoded(&reply), Ok(Received::Reverse(reverse)));
+        let call = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
+        let expected = Header {
+            xid,
+            credits: 3,
+            body: 28,
+            ..Header::EMPTY
+        };
+        match call {
+            Ok(Received::Call(header)) => {
+                assert_eq!((header.body, header.reply), (expected.body, None));
+                assert_eq!((header.kind, header.credits), (Kind::Msg, 3));
+                assert_eq!(header.invalidatable(&message(&reply)), None);
+            }
+            other => panic!("{other:?}"),
+        }
+        let neither = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 2]);
+        assert_eq!(neither, Err(DecodeError::Direction { xid }));
+        for body in [&[][..], &[6]] {
+            let short = [&[xid, 1, 3, 0, 0, 0, 0][..], body].concat();
+            assert_eq!(decoded(&short), Err(DecodeError::ShortBody { xid }));
+        }
+    }
+
+    #[test]
+    fn reverse_replies_have_no_chunks() {
+        let drop = Err(DecodeError::ReverseChunks);
+        let reads = [5, 1, 3, 0, 1, 8, 7, 7, 0, 0, 0, 0, 0, 6, 1];
+        assert_eq!(decoded(&reads), drop);
+        assert_eq!(decoded(&[5, 1, 3, 0, 0, 1, 0, 0, 0, 6, 1]), drop);
+        assert_eq!(decoded(&[5, 1, 3, 0, 0, 0, 1, 0, 6, 1]), drop);
+    }
+
+    #[test]
+    fn there_is_one_body() {
+        let xid = 5;
+        let read = |proc, position| [xid, 1, 3, proc, 1, position, 7, 7, 0, 0, 0, 0, 0, 6, 0];
+        let nomsg = decoded(&read(1, 0));
+        assert!(matches!(nomsg, Ok(Received::Call(header)) if header.kind == Kind::Nomsg));
+        assert!(matches!(decoded(&read(0, 8)), Ok(Received::Call(_))));
+        assert_eq!(decoded(&read(0, 0)), Err(DecodeError::TwoBodies { xid }));
+        assert_eq!(decoded(&read(1, 8)), Err(DecodeError::NoBody { xid }));
+        let empty = decoded(&[xid, 1, 3, 1, 0, 0, 0]);
+        assert_eq!(empty, Err(DecodeError::NoBody { xid }));
+        for position in [1, 2, 3, 5, u32::MAX] {
+            let odd = decoded(&read(1, position));
+            assert_eq!(odd, Err(DecodeError::Misaligned { xid }));
+        }
+    }
+
+    #[test]
+    fn lists_are_well_formed() {
+        let xid = 5;
+        let good = [xid, 1, 3, 0, 0, 0, 0, 6, 0];
+        for at in 4..7 {
+            let mut bad = good;
+            bad[at] = 2;
+            assert_eq!(decoded(&bad), Err(DecodeError::Discriminator { xid }));
+        }
+        // A segment count that would wrap around when turned into bytes.
+        for count in [0x1000_0000, 0x1000_0001, u32::MAX] {
+            let wrap = decoded(&[xid, 1, 3, 0, 0, 0, 1, count, 6, 0]);
+            assert_eq!(wrap, Err(DecodeError::Truncated { xid }));
+            let wrap = decoded(&[xid, 1, 3, 0, 0, 1, count, 0, 0, 6, 0]);
+            assert_eq!(wrap, Err(DecodeError::Truncated { xid }));
+        }
+    }
+
+    #[test]
+    fn the_first_rkey_named_is_invalidated() {
+        let invalidatable = |words: &[u32]| {
+            let msg = message(words);
+            match decode(&msg) {
+                Ok(Received::Call(header)) => header.invalidatable(&msg),
+                other => panic!("{other:?}"),
+            }
+        };
+        // One Read chunk, an empty and a full Write chunk, a Reply chunk.
+        let read = [1, 8, 10, 4, 0, 0, 0];
+        let writes = [1, 0, 1, 1, 20, 4, 0, 0, 0];
+        let fixed = [5, 1, 3, 0];
+        let body = [6, 0];
+        let reply = [1, 1, 30, 4, 0, 0];
+        let all = [&fixed[..], &read, &writes, &reply, &body].concat();
+        assert_eq!(invalidatable(&all), Some(30));
+        let empty_reply = [&fixed[..], &read, &writes, &[1, 0], &body].concat();
+        assert_eq!(invalidatable(&empty_reply), Some(20));
+        let reads = [&fixed[..], &read, &[1, 0, 0, 0], &body].concat();
+        assert_eq!(invalidatable(&reads), Some(10));
+    }
+
+    #[test]
+    fn arguments_begin_behind_the_verifier() {
+        let header = Header {
+            body: 4,
+            ..Header::EMPTY
+        };
+        let mut words = [0; 20];
+        assert_eq!(arguments(&header, &message(&words)), Some(40));
+        words[1 + 7] = 5;
+        words[1 + 8 + 2 + 1] = 6;
+        assert_eq!(arguments(&header, &message(&words)), Some(56));
+        // The bound does not depend on whether the verifier itself is inline.
+        assert_eq!(arguments(&header, &message(&words[..13])), Some(56));
+        assert_eq!(arguments(&header, &message(&words[..12])), None);
+        words[1 + 7] = u32::MAX;
+        assert_eq!(arguments(&header, &message(&words)), None);
+    }
+}

@@ -209,20 +209,22 @@ pub(crate) struct KeptAt {
 impl KeptAt {
     /// Takes the next range.
     pub(crate) fn take(&mut self, plan: &ReplyPlan) -> Option<Range<u32>> {
-        loop {
-            let payload = plan.payload(self.index);
-            let gap = match payload.map(|payload| payload.span(plan.len)) {
-                Some(Some(span)) => span,
-                _ => plan.len..plan.len,
-            };
-            let start = self.at;
-            self.at = gap.end;
+        while let Some(payload) = plan.payload(self.index) {
             self.index = self.index.saturating_add(1);
-            if start < gap.start {
-                return Some(start..gap.start);
+            // An empty payload takes nothing away, so it does not cut a range in two.
+            let span = payload.span(plan.len).filter(|span| !span.is_empty());
+            let Some(span) = span else {
+                continue;
+            };
+            let kept = self.at..span.start;
+            self.at = span.end;
+            if !kept.is_empty() {
+                return Some(kept);
             }
-            payload?;
         }
+        let kept = self.at..plan.len;
+        self.at = plan.len;
+        (!kept.is_empty()).then_some(kept)
     }
 }
 
@@ -260,4 +262,60 @@ pub fn payload_at(
         return Some(Payload { offset, len });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks up words of a stream made of `words`.
+    fn at(words: &[u32], offset: u32, len: u32) -> Option<Payload> {
+        let word = |at: u32| {
+            assert_eq!(at % 4, 0);
+            words.get(at as usize / 4).copied()
+        };
+        payload_at(word, offset, len)
+    }
+
+    #[test]
+    fn marks_are_checked_against_the_count() {
+        let payload = |offset, len| Some(Payload { offset, len });
+        // Count 5 at byte 8, text at byte 12.
+        let words = [7, 0, 5, 0x6162_6364, 0x6500_0000];
+        assert_eq!(at(&words, 12, 5), payload(12, 5));
+        assert_eq!(at(&words, 8, 5), payload(12, 5));
+        assert_eq!(at(&words, 4, 5), None);
+        assert_eq!(at(&words, 16, 5), None);
+        assert_eq!(at(&words, 12, 4), None);
+        // No word before the first, none behind the last.
+        assert_eq!(at(&[5], 0, 5), payload(4, 5));
+        assert_eq!(at(&[5], 0, 6), None);
+        assert_eq!(at(&[5], 4, 5), payload(4, 5));
+        assert_eq!(at(&[5], 8, 5), None);
+        assert_eq!(at(&[], u32::MAX - 3, 5), None);
+        // The status before the count of an empty text is 0 as well: either way it is empty.
+        assert_eq!(at(&[0, 0], 4, 0), payload(4, 0));
+    }
+
+    #[test]
+    fn payloads_take_their_pads_along() {
+        let span = |offset, len, of| Payload { offset, len }.span(of);
+        assert_eq!(span(8, 5, 100), Some(8..16));
+        assert_eq!(span(8, 5, 13), Some(8..13));
+        assert_eq!(span(8, 5, 12), None);
+        assert_eq!(span(9, 4, 100), None);
+        assert_eq!(span(8, u32::MAX, u32::MAX), None);
+        assert_eq!(span(8, u32::MAX - 8, u32::MAX), Some(8..u32::MAX));
+    }
+
+    #[test]
+    fn a_plan_without_chunks_is_inline_or_nothing() {
+        let plan = |len, limit| plan(&Header::EMPTY, &[], len, &[], limit);
+        let inline = plan(100, 128);
+        assert_eq!((inline.form, inline.header_len()), (Form::Inline, 28));
+        assert_eq!(inline.inline_len(), 100);
+        assert_eq!(inline.kept().next(), Some(0..100));
+        assert_eq!(plan(101, 128), ReplyPlan::default());
+        assert_eq!(plan(u32::MAX, u32::MAX).form, Form::Refused);
+    }
 }

@@ -112,3 +112,75 @@ impl Signals {
         signalled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// Runs random posts and completions across the wrap of the sequence numbers.
+    fn run(depth: u32, start: u32, mut seed: u32) {
+        let mut queue = SendQueue {
+            oldest: start,
+            ..SendQueue::new(depth)
+        };
+        // Outstanding entries: sequence number and slot.
+        let mut model = VecDeque::new();
+        for _ in 0..2000 {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let n = (seed >> 16) % (depth + 2);
+            if seed & 0x8000 == 0 {
+                let first = queue.post(n);
+                assert_eq!(first.is_some(), n as usize + model.len() <= depth as usize);
+                for nth in 0..first.map_or(0, |_| n) {
+                    let seq = first.unwrap().wrapping_add(nth);
+                    let slot = queue.slot(seq);
+                    assert!(slot < depth as usize);
+                    assert!(model.iter().all(|(_, other)| *other != slot));
+                    model.push_back((seq, slot));
+                }
+            } else {
+                let next = queue.oldest.wrapping_add(n);
+                let outstanding = model.iter().position(|(seq, _)| *seq == next);
+                let retired = outstanding.map_or(0, |at| at + 1);
+                assert_eq!(queue.retire(next) as usize, retired);
+                model.drain(..retired);
+            }
+            assert_eq!(queue.room() as usize, depth as usize - model.len());
+            assert_eq!(queue.empty(), model.is_empty());
+            assert!(model.iter().all(|(seq, slot)| queue.slot(*seq) == *slot));
+        }
+    }
+
+    #[test]
+    fn agrees_with_a_plain_queue() {
+        for depth in 1..20 {
+            for start in [0, u32::MAX - 7, u32::MAX / 2] {
+                run(depth, start, depth ^ start);
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_without_depth_takes_nothing() {
+        let mut queue = SendQueue::new(0);
+        assert_eq!((queue.room(), queue.post(1), queue.retire(0)), (0, None, 0));
+        assert_eq!((queue.slot(5), queue.empty()), (0, true));
+    }
+
+    #[test]
+    fn every_fourth_small_send_is_signalled() {
+        let mut signals = Signals::new();
+        let first: Vec<bool> = (0..8).map(|_| signals.next(false)).collect();
+        let no = false;
+        assert_eq!(first, [no, no, no, true, no, no, no, true]);
+        assert_eq!(
+            [no, no, true, no].map(|holds| signals.next(holds)),
+            [no, no, true, no]
+        );
+        assert_eq!(
+            [no, no, no].map(|holds| signals.next(holds)),
+            [no, no, true]
+        );
+    }
+}

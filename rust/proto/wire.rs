@@ -85,3 +85,39 @@ impl<'a> Writer<'a> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pads_to_words() {
+        assert_eq!([0, 1, 2, 3, 4, 5].map(pad), [0, 3, 2, 1, 0, 3]);
+        assert_eq!(padded(u32::MAX - 3), Some(u32::MAX - 3));
+        assert_eq!(padded(u32::MAX - 2), None);
+    }
+
+    #[test]
+    fn reads_within_the_message_only() {
+        let msg = [0, 0, 0, 7, 1];
+        assert_eq!(word(&msg, 0), Some(7));
+        assert_eq!(word(&msg, 1), Some(0x701));
+        assert_eq!(word(&msg, 2), None);
+        assert_eq!(word(&msg, u32::MAX), None);
+        let mut reader = Reader::new(&msg);
+        assert_eq!(reader.skip(2, 4), None);
+        assert_eq!(reader.skip(u32::MAX, 16), None);
+        assert_eq!(reader.word(), Some(7));
+        assert_eq!((reader.word(), reader.at()), (None, 4));
+        assert_eq!((reader.skip(1, 1), reader.at()), (Some(()), 5));
+    }
+
+    #[test]
+    fn writes_within_the_buffer_only() {
+        let mut out = [9; 7];
+        let mut writer = Writer::new(&mut out);
+        assert_eq!(writer.word(0x0102_0304), Some(()));
+        assert_eq!((writer.word(5), writer.len()), (None, 4));
+        assert_eq!(out, [1, 2, 3, 4, 9, 9, 9]);
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls everything `svcrdma_proto` offers with values the compiler knows nothing about, so that
+//! iterators and generic functions, which are compiled where they are used, appear in an object too.
+
+#![no_std]
+#![allow(missing_docs)]
+
+use svcrdma_proto::cm::{self, Peer, Thresholds};
+use svcrdma_proto::credits::{Credits, Overrun};
+use svcrdma_proto::encode;
+use svcrdma_proto::error::{Answer, DecodeError};
+use svcrdma_proto::header::{decode, Header, Received};
+use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
+use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
+use svcrdma_proto::sq::{SendQueue, Signals};
+
+#[no_mangle]
+pub fn use_decode(msg: &[u8]) -> Result<Received, DecodeError> {
+    decode(msg)
+}
+
+#[no_mangle]
+pub fn use_lists(header: &Header, msg: &[u8]) -> (u64, Option<u32>) {
+    let mut sum = 0u64;
+    for read in header.reads.iter(msg) {
+        sum ^= u64::from(read.position) ^ read.segment.offset;
+    }
+    for chunk in header.writes.iter(msg).chain(header.reply) {
+        sum ^= chunk.capacity(msg) ^ u64::from(chunk.segments());
+        for segment in chunk.iter(msg) {
+            sum ^= segment.offset;
+        }
+    }
+    sum ^= u64::from(header.writes.chunks()) ^ u64::from(header.reads.is_empty());
+    (sum, header.invalidatable(msg))
+}
+
+#[no_mangle]
+pub fn use_layout(header: &Header, msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
+    layout::plan(header, msg, pages)
+}
+
+#[no_mangle]
+pub fn use_sink(layout: &Layout) -> (u32, u32) {
+    (layout.sink_len(), layout.pages())
+}
+
+#[no_mangle]
+pub fn use_read_new(layout: &Layout, header: &Header, msg: &[u8]) -> ReadCursor {
+    ReadCursor::new(layout, header, msg)
+}
+
+#[no_mangle]
+pub fn use_read(cursor: &mut ReadCursor, header: &Header, msg: &[u8], len: u32) -> Option<ReadOp> {
+    cursor.advance(header, msg, len);
+    cursor.peek(header, msg)
+}
+
+#[no_mangle]
+pub fn use_fills<'a>(layout: &Layout, header: &Header, msg: &'a [u8]) -> Fills<'a> {
+    layout::fills(layout, header, msg)
+}
+
+#[no_mangle]
+pub fn use_fill(fills: &mut Fills<'_>) -> Option<Fill> {
+    fills.next()
+}
+
+#[no_mangle]
+pub fn use_reply(
+    header: &Header,
+    msg: &[u8],
+    len: u32,
+    payloads: &[Payload],
+    limit: u32,
+) -> ReplyPlan {
+    reply::plan(header, msg, len, payloads, limit)
+}
+
+#[no_mangle]
+pub fn use_kept(plan: &ReplyPlan) -> u32 {
+    plan.kept().fold(
+        plan.header_len() ^ plan.inline_len() ^ u32::from(plan.form == reply::Form::Inline),
+        |sum, range| sum ^ range.start ^ range.end,
+    )
+}
+
+#[no_mangle]
+pub fn use_write(
+    cursor: &mut WriteCursor,
+    plan: &ReplyPlan,
+    header: &Header,
+    msg: &[u8],
+    len: u32,
+) -> Option<WriteOp> {
+    cursor.advance(plan, header, msg, len);
+    cursor.peek(plan, header, msg)
+}
+
+#[no_mangle]
+pub fn use_payload_at(stream: &[u32], offset: u32, len: u32) -> Option<Payload> {
+    reply::payload_at(|at| stream.get(at as usize / 4).copied(), offset, len)
+}
+
+#[no_mangle]
+pub fn use_encode(
+    plan: &ReplyPlan,
+    header: &Header,
+    msg: &[u8],
+    credits: u32,
+    out: &mut [u8],
+) -> Option<usize> {
+    encode::reply(plan, header, msg, credits, out)
+}
+
+#[no_mangle]
+pub fn use_error(error: &DecodeError, credits: u32, out: &mut [u8]) -> (Option<usize>, u32) {
+    let answer: Answer = error.answer();
+    (encode::error(answer, credits, out), error.code())
+}
+
+#[no_mangle]
+pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
+    credits.set_target(number);
+    credits.on_call(number)?;
+    credits.on_drop();
+    Ok(credits.on_reply() ^ credits.unanswered() ^ Credits::new(number).unanswered())
+}
+
+#[no_mangle]
+pub fn use_queue(queue: &mut SendQueue, number: u32) -> (Option<u32>, usize, u32) {
+    let room = queue.room() ^ u32::from(queue.empty()) ^ SendQueue::new(number).room();
+    let retired = queue.retire(number);
+    (queue.post(number), queue.slot(number), room ^ retired)
+}
+
+#[no_mangle]
+pub fn use_signals(signals: &mut Signals, holds: bool) -> bool {
+    signals.next(holds)
+}
+
+#[no_mangle]
+pub fn use_connect(private: &[u8], send: u32, receive: u32) -> (Thresholds, [u8; 8]) {
+    let peer = Peer::parse(private);
+    let thresholds = Thresholds::negotiate(send, receive, peer.send > send, &peer);
+    (thresholds, cm::private_data(send, receive))
+}

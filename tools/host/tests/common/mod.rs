@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client to test against: builds messages word by word, owns memory, carries out RDMA.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use svcrdma_proto::chunk::Segment;
+
+/// A segment of the client's memory.
+pub(crate) type Seg = (u32, u32, u64);
+
+/// A Call as the client means it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) xid: u32,
+    pub(crate) credits: u32,
+    pub(crate) nomsg: bool,
+    pub(crate) reads: Vec<(u32, Seg)>,
+    pub(crate) writes: Vec<Vec<Seg>>,
+    pub(crate) reply: Option<Vec<Seg>>,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) fn put(out: &mut Vec<u8>, words: &[u32]) {
+    for word in words {
+        out.extend(word.to_be_bytes());
+    }
+}
+
+fn put_segment(out: &mut Vec<u8>, &(handle, length, offset): &Seg) {
+    put(out, &[handle, length, (offset >> 32) as u32, offset as u32]);
+}
+
+fn put_chunk(out: &mut Vec<u8>, chunk: &[Seg]) {
+    put(out, &[1, chunk.len() as u32]);
+    for segment in chunk {
+        put_segment(out, segment);
+    }
+}
+
+impl Spec {
+    /// Returns the message and the offset of the body in it.
+    pub(crate) fn encode(&self) -> (Vec<u8>, usize) {
+        let mut out = Vec::new();
+        put(&mut out, &[self.xid, 1, self.credits, self.nomsg.into()]);
+        for (position, segment) in &self.reads {
+            put(&mut out, &[1, *position]);
+            put_segment(&mut out, segment);
+        }
+        put(&mut out, &[0]);
+        for chunk in &self.writes {
+            put_chunk(&mut out, chunk);
+        }
+        put(&mut out, &[0]);
+        match &self.reply {
+            Some(chunk) => put_chunk(&mut out, chunk),
+            None => put(&mut out, &[0]),
+        }
+        let body = out.len();
+        out.extend(&self.body);
+        (out, body)
+    }
+}
+
+/// Returns a Call's body of `len` >= 8 bytes; from 40 on it has an RPC header of 40 bytes.
+pub(crate) fn body(len: usize) -> Vec<u8> {
+    let mut body: Vec<u8> = (0..len).map(|at| (at % 251) as u8 | 1).collect();
+    body[4..8].fill(0);
+    if len >= 40 {
+        body[28..32].fill(0);
+        body[36..40].fill(0);
+    }
+    body
+}
+
+/// The client's memory: one allocation per handle.
+#[derive(Default)]
+pub(crate) struct Memory {
+    regions: HashMap<u32, (u64, Vec<u8>)>,
+}
+
+impl Memory {
+    /// Registers `bytes` and returns their segment.
+    pub(crate) fn add(&mut self, bytes: Vec<u8>) -> Seg {
+        let handle = 0x1000 + self.regions.len() as u32;
+        let base = 0xffff_8000_0000_0000 + (u64::from(handle) << 20) + 3;
+        let len = bytes.len() as u32;
+        self.regions.insert(handle, (base, bytes));
+        (handle, len, base)
+    }
+
+    fn range(&mut self, handle: u32, remote: u64, len: u32) -> &mut [u8] {
+        let (base, bytes) = self.regions.get_mut(&handle).expect("unknown handle");
+        let at = remote.checked_sub(*base).expect("before the segment") as usize;
+        &mut bytes[at..at + len as usize]
+    }
+
+    /// RDMA Read.
+    pub(crate) fn read(&mut self, handle: u32, remote: u64, len: u32) -> Vec<u8> {
+        self.range(handle, remote, len).to_vec()
+    }
+
+    /// RDMA Write; panics if a byte that is not `fresh` would be overwritten.
+    pub(crate) fn write(&mut self, handle: u32, remote: u64, bytes: &[u8], fresh: u8) {
+        let range = self.range(handle, remote, bytes.len() as u32);
+        assert!(range.iter().all(|byte| *byte == fresh), "written twice");
+        range.copy_from_slice(bytes);
+    }
+}
+
+/// A sink or reply that notes how often each byte is touched.
+pub(crate) struct Sink {
+    pub(crate) bytes: Vec<u8>,
+    touched: Vec<u32>,
+}
+
+impl Sink {
+    pub(crate) fn new(len: u32) -> Self {
+        Self {
+            bytes: vec![0xee; len as usize],
+            touched: vec![0; len as usize],
+        }
+    }
+
+    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) {
+        let range = at as usize..at as usize + bytes.len();
+        self.bytes[range.clone()].copy_from_slice(bytes);
+        self.touched[range].iter_mut().for_each(|count| *count += 1);
+    }
+
+    pub(crate) fn covered_once(&self) -> bool {
+        self.touched.iter().all(|count| *count == 1)
+    }
+}
+
+pub(crate) fn pad(len: usize) -> usize {
+    len.wrapping_neg() & 3
+}
+
+pub(crate) fn tuple(segment: &Segment) -> Seg {
+    (segment.handle, segment.length, segment.offset)
+}
+
+pub(crate) fn segment() -> impl Strategy<Value = Seg> {
+    let length = prop_oneof![0..64u32, Just(4096), any::<u32>()];
+    (any::<u32>(), length, any::<u64>())
+}
+
+pub(crate) fn chunk(max: usize) -> impl Strategy<Value = Vec<Seg>> {
+    prop::collection::vec(segment(), 0..=max)
+}
+
+/// Well-formed headers, whose Read chunks need not have a place in the message.
+pub(crate) fn spec() -> impl Strategy<Value = Spec> {
+    let position = prop_oneof![0..16u32, 0..1024u32, 0..=u32::MAX / 4];
+    (
+        (any::<u32>(), any::<u32>(), any::<bool>()),
+        prop::collection::vec((position, segment()), 0..8),
+        prop::collection::vec(chunk(4), 0..5),
+        prop::option::of(chunk(5)),
+        8..200usize,
+    )
+        .prop_map(|((xid, credits, nomsg), reads, writes, reply, len)| {
+            let mut reads: Vec<_> = reads.into_iter().map(|(p, s)| (p * 4, s)).collect();
+            if nomsg {
+                reads.push((0, (7, 40, 9)));
+            } else {
+                reads.retain(|(position, _)| *position != 0);
+            }
+            let body = body(len);
+            Spec {
+                xid,
+                credits,
+                nomsg,
+                reads,
+                writes,
+                reply,
+                body,
+            }
+        })
+}
+
+/// How to cut operations: the next length, at least 1.
+pub(crate) struct Cuts<'a> {
+    cuts: std::iter::Cycle<std::slice::Iter<'a, u32>>,
+}
+
+impl<'a> Cuts<'a> {
+    pub(crate) fn new(cuts: &'a [u32]) -> Self {
+        Self {
+            cuts: cuts.iter().cycle(),
+        }
+    }
+
+    pub(crate) fn next(&mut self, len: u32) -> u32 {
+        (*self.cuts.next().expect("no cuts")).clamp(1, len)
+    }
+}
+
+pub(crate) fn cuts() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(prop_oneof![1..9u32, Just(4096), Just(u32::MAX)], 1..6)
+}
