@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Command line: a command, a host, options.
+
+use crate::{
+    error::{Error, Result},
+    target,
+};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    str::FromStr, //
+};
+
+/// Options that take no value.
+const FLAGS: &[&str] = &["allow-remote"];
+
+/// The arguments behind the command.
+pub(crate) struct Args {
+    host: String,
+    options: BTreeMap<String, String>,
+}
+
+impl Args {
+    /// Reads `args`; `known` are the options of the command that take a value.
+    pub(crate) fn parse(args: impl Iterator<Item = String>, known: &[&str]) -> Result<Self> {
+        let mut args = args;
+        let mut host = None;
+        let mut options = BTreeMap::new();
+        while let Some(arg) = args.next() {
+            let Some(name) = arg.strip_prefix("--") else {
+                if host.replace(arg).is_some() {
+                    return Err(Error::new("more than one host"));
+                }
+                continue;
+            };
+            let value = if FLAGS.contains(&name) {
+                String::new()
+            } else if known.contains(&name) {
+                args.next()
+                    .ok_or_else(|| Error::new(format!("--{name} needs a value")))?
+            } else {
+                return Err(Error::new(format!("unknown option --{name}")));
+            };
+            options.insert(name.to_owned(), value);
+        }
+        let host = host.ok_or_else(|| Error::new("no host given"))?;
+        Ok(Self { host, options })
+    }
+
+    /// Returns the host as it was written.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the address to talk to.
+    pub(crate) fn target(&self) -> Result<SocketAddr> {
+        target::resolve(&self.host, self.allow_remote())
+    }
+
+    /// Says whether hosts further away than the next link are allowed.
+    pub(crate) fn allow_remote(&self) -> bool {
+        self.options.contains_key("allow-remote")
+    }
+
+    /// Returns the option `name`.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    /// Returns the option `name`, or `default` when it was not given.
+    pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
+        match self.text(name) {
+            None => Ok(default),
+            Some(text) => text
+                .parse()
+                .map_err(|_| Error::new(format!("--{name}: bad value \"{text}\""))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args> {
+        Args::parse(line.split(' ').map(str::to_owned), &["count"])
+    }
+
+    #[test]
+    fn options_may_stand_anywhere() {
+        for line in ["--count 3 here", "here --count 3"] {
+            let args = parse(line).unwrap();
+            assert_eq!(args.host(), "here");
+            assert_eq!(args.value("count", 0).unwrap(), 3);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in ["--count 3", "here there", "here --what", "here --count"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert!(parse("here --count x").unwrap().value("count", 0).is_err());
+    }
+}

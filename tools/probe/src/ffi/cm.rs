@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection identifier with an event channel of its own.
+
+use super::{
+    bindings, check, check_ptr,
+    net::{wait_readable, SockAddr},
+};
+use crate::error::{Error, Result};
+use std::{
+    ffi::c_int,
+    net::SocketAddr,
+    os::fd::RawFd,
+    ptr::{self, NonNull},
+    slice,
+    time::Duration, //
+};
+
+/// What happened to a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Address or route are known.
+    Resolved,
+    /// The server accepted; nothing was sent back yet. Only without a queue pair of the CM's.
+    Response(Vec<u8>),
+    /// The connection stands; the server's private data.
+    Established(Vec<u8>),
+    /// The server refused, with this reason.
+    Rejected(i32),
+    /// The connection ended.
+    Disconnected,
+    /// Something else, by its `rdma_cm_event_type` and status.
+    Other(u32, i32),
+}
+
+/// What a connection request offers.
+pub(crate) struct Offer<'a> {
+    /// Private data.
+    pub(crate) private_data: &'a [u8],
+    /// RDMA Reads by the server that may be under way at once.
+    pub(crate) reads: u8,
+    /// How often the server tries again when no Receive is posted; 7 means for ever.
+    pub(crate) rnr_retry: u8,
+}
+
+/// A connection identifier.
+///
+/// # Invariants
+///
+/// Both pointers are valid until Drop; `id` reports its events to `channel`, and no other id does.
+pub(super) struct Id {
+    id: NonNull<bindings::rdma_cm_id>,
+    channel: NonNull<bindings::rdma_event_channel>,
+}
+
+impl Id {
+    /// Makes an identifier.
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: no preconditions.
+        let channel = unsafe { bindings::rdma_create_event_channel() };
+        let channel = check_ptr("rdma_create_event_channel", channel)?;
+        let mut id = ptr::null_mut();
+        // SAFETY: `channel` is fresh; `id` lives through the call.
+        let result = unsafe {
+            bindings::rdma_create_id(
+                channel.as_ptr(),
+                &mut id,
+                ptr::null_mut(),
+                bindings::RDMA_PS_TCP,
+            )
+        };
+        match check("rdma_create_id", result).and_then(|()| check_ptr("rdma_create_id", id)) {
+            // INVARIANT: both are fresh, and `id` was created on `channel`.
+            Ok(id) => Ok(Self { id, channel }),
+            Err(error) => {
+                // SAFETY: `channel` is ours and has no identifiers.
+                unsafe { bindings::rdma_destroy_event_channel(channel.as_ptr()) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the raw pointer, valid as long as `self`.
+    pub(super) fn as_ptr(&self) -> *mut bindings::rdma_cm_id {
+        self.id.as_ptr()
+    }
+
+    /// Returns the descriptor that becomes readable when an event is there.
+    pub(super) fn fd(&self) -> RawFd {
+        // SAFETY: valid by the invariant.
+        unsafe { self.channel.as_ref() }.fd
+    }
+
+    /// Returns the device context; NULL before the address was resolved. librdmacm keeps contexts
+    /// open until the process ends.
+    pub(super) fn verbs(&self) -> *mut bindings::ibv_context {
+        // SAFETY: valid by the invariant.
+        unsafe { self.id.as_ref() }.verbs
+    }
+
+    /// Finds the device and the route to `to`.
+    pub(super) fn resolve(&self, to: &SocketAddr, timeout: Duration) -> Result<()> {
+        let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        let mut addr = SockAddr::new(to);
+        // SAFETY: valid by the invariant; `addr` lives through the call; no source is given.
+        let result = unsafe {
+            bindings::rdma_resolve_addr(self.as_ptr(), ptr::null_mut(), addr.as_mut_ptr(), ms)
+        };
+        check("rdma_resolve_addr", result)?;
+        self.expect_resolved("address", timeout)?;
+        // SAFETY: valid by the invariant; the address is resolved.
+        let result = unsafe { bindings::rdma_resolve_route(self.as_ptr(), ms) };
+        check("rdma_resolve_route", result)?;
+        self.expect_resolved("route", timeout)
+    }
+
+    /// Waits for the answer to a question about `what`.
+    fn expect_resolved(&self, what: &str, timeout: Duration) -> Result<()> {
+        match self.next(timeout)? {
+            Some(Event::Resolved) => Ok(()),
+            Some(event) => Err(Error::new(format!(
+                "no {what} of an RDMA device: {event:?}"
+            ))),
+            None => Err(Error::new(format!("no {what}: timed out"))),
+        }
+    }
+
+    /// Sends the connection request. `qp_num` counts only if the CM has no queue pair.
+    pub(super) fn connect(&self, offer: &Offer<'_>, qp_num: u32) -> Result<()> {
+        let len = u8::try_from(offer.private_data.len())
+            .map_err(|_| Error::new("too much private data"))?;
+        let mut param = bindings::rdma_conn_param {
+            private_data: offer.private_data.as_ptr().cast(),
+            private_data_len: len,
+            responder_resources: offer.reads,
+            initiator_depth: 0,
+            flow_control: 1,
+            retry_count: 7,
+            rnr_retry_count: offer.rnr_retry,
+            srq: 0,
+            qp_num,
+        };
+        // SAFETY: valid by the invariant; `param` and its data live through the call.
+        let result = unsafe { bindings::rdma_connect(self.as_ptr(), &mut param) };
+        check("rdma_connect", result)
+    }
+
+    /// Starts an orderly end of the connection.
+    pub(super) fn disconnect(&self) -> Result<()> {
+        // SAFETY: valid by the invariant.
+        check("rdma_disconnect", unsafe {
+            bindings::rdma_disconnect(self.as_ptr())
+        })
+    }
+
+    /// Takes the next event; `None` when there is none in time.
+    pub(super) fn next(&self, timeout: Duration) -> Result<Option<Event>> {
+        if wait_readable([self.fd()], timeout)? == [false] {
+            return Ok(None);
+        }
+        let mut raw = ptr::null_mut();
+        // SAFETY: valid by the invariant; `raw` lives through the call.
+        let result = unsafe { bindings::rdma_get_cm_event(self.channel.as_ptr(), &mut raw) };
+        check("rdma_get_cm_event", result)?;
+        // SAFETY: a successful call gives an event that is valid until it is acknowledged.
+        let event = translate(unsafe { &*raw });
+        // SAFETY: as above; `raw` is not used again.
+        check("rdma_ack_cm_event", unsafe {
+            bindings::rdma_ack_cm_event(raw)
+        })?;
+        Ok(Some(event))
+    }
+}
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        // SAFETY: valid by the invariant; its queue pair is gone (endpoint.rs) and all events taken
+        // were acknowledged.
+        unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
+        // SAFETY: valid by the invariant, and its only identifier is gone.
+        unsafe { bindings::rdma_destroy_event_channel(self.channel.as_ptr()) };
+    }
+}
+
+/// Copies what we want to know of `event`.
+fn translate(event: &bindings::rdma_cm_event) -> Event {
+    match event.event {
+        bindings::RDMA_CM_EVENT_ADDR_RESOLVED | bindings::RDMA_CM_EVENT_ROUTE_RESOLVED => {
+            Event::Resolved
+        }
+        bindings::RDMA_CM_EVENT_CONNECT_RESPONSE => Event::Response(private_data(event)),
+        bindings::RDMA_CM_EVENT_ESTABLISHED => Event::Established(private_data(event)),
+        bindings::RDMA_CM_EVENT_REJECTED => Event::Rejected(event.status),
+        bindings::RDMA_CM_EVENT_DISCONNECTED => Event::Disconnected,
+        other => Event::Other(other, event.status),
+    }
+}
+
+/// Copies the private data of a connection event.
+fn private_data(event: &bindings::rdma_cm_event) -> Vec<u8> {
+    // SAFETY: callers pass events of connections, for which the union holds `conn`.
+    let conn = unsafe { event.param.conn };
+    if conn.private_data.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: librdmacm gives pointer and length of the same buffer, which lives until the event is
+    // acknowledged.
+    let bytes = unsafe {
+        slice::from_raw_parts(
+            conn.private_data.cast::<u8>(),
+            usize::from(conn.private_data_len),
+        )
+    };
+    bytes.to_vec()
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One connection: identifier, queue pair, completion queue.
+
+use super::{
+    bindings, check, check_ptr,
+    cm::{Event, Id, Offer},
+    completion::{Completion, Cq},
+    memory::{Pd, Region},
+    net::wait_readable,
+};
+use crate::error::{Error, Result};
+use std::{
+    mem,
+    net::SocketAddr,
+    ptr::{self, NonNull},
+    rc::Rc,
+    time::{Duration, Instant}, //
+};
+
+/// Who owns a queue pair.
+enum Owner {
+    /// librdmacm, which moves it through its states.
+    Cm(NonNull<bindings::rdma_cm_id>),
+    /// Only we; it never leaves its first state.
+    Nobody,
+}
+
+/// A queue pair.
+///
+/// # Invariants
+///
+/// `qp` is valid until Drop. The identifier of [`Owner::Cm`] outlives it, because [`Endpoint`]
+/// drops the queue pair first.
+struct Qp {
+    qp: NonNull<bindings::ibv_qp>,
+    owner: Owner,
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        match self.owner {
+            // SAFETY: `id` is still there (type invariant) and owns this queue pair.
+            Owner::Cm(id) => unsafe { bindings::rdma_destroy_qp(id.as_ptr()) },
+            Owner::Nobody => {
+                // SAFETY: valid by the invariant, not used again.
+                unsafe { bindings::ibv_destroy_qp(self.qp.as_ptr()) };
+            }
+        }
+    }
+}
+
+/// What ended a wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Wakeup {
+    /// A work request finished.
+    Completion(Completion),
+    /// Something happened to the connection.
+    Event(Event),
+    /// Nothing, in the time given.
+    Timeout,
+}
+
+/// One connection, from the resolved address on. The order of the fields is the order of teardown.
+pub(crate) struct Endpoint {
+    qp: Option<Qp>,
+    cq: Cq,
+    pd: Rc<Pd>,
+    id: Id,
+}
+
+impl Endpoint {
+    /// Resolves `to` and makes all objects with room for `depth` Sends and as many Receives.
+    pub(crate) fn open(to: &SocketAddr, depth: u32, timeout: Duration) -> Result<Self> {
+        let mut endpoint = Self::resolve(to, depth, timeout)?;
+        let mut attr = endpoint.attributes(depth);
+        let id = endpoint.id.as_ptr();
+        // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
+        let result = unsafe { bindings::rdma_create_qp(id, endpoint.pd.as_ptr(), &mut attr) };
+        check("rdma_create_qp", result)?;
+        // SAFETY: the identifier is valid, and has a queue pair now.
+        let qp = check_ptr("rdma_create_qp", unsafe { (*id).qp })?;
+        // INVARIANT: fresh, and `Endpoint` drops it before the identifier.
+        endpoint.qp = Some(Qp {
+            qp,
+            owner: Owner::Cm(check_ptr("rdma_create_qp", id)?),
+        });
+        Ok(endpoint)
+    }
+
+    /// As [`Endpoint::open`], with a queue pair the CM does not know: the connection gets as far as
+    /// the server's answer and no further.
+    pub(crate) fn open_half(to: &SocketAddr, timeout: Duration) -> Result<Self> {
+        let mut endpoint = Self::resolve(to, 1, timeout)?;
+        let mut attr = endpoint.attributes(1);
+        // SAFETY: the protection domain is valid; `attr` lives through the call.
+        let qp = unsafe { bindings::ibv_create_qp(endpoint.pd.as_ptr(), &mut attr) };
+        // INVARIANT: fresh.
+        endpoint.qp = Some(Qp {
+            qp: check_ptr("ibv_create_qp", qp)?,
+            owner: Owner::Nobody,
+        });
+        Ok(endpoint)
+    }
+
+    /// Makes everything but the queue pair.
+    fn resolve(to: &SocketAddr, depth: u32, timeout: Duration) -> Result<Self> {
+        let id = Id::new()?;
+        id.resolve(to, timeout)?;
+        // SAFETY: librdmacm keeps the context open until the process ends.
+        let pd = Rc::new(unsafe { Pd::new(id.verbs()) }?);
+        // SAFETY: as above.
+        let cq = unsafe { Cq::new(id.verbs(), 2 * depth + 2) }?;
+        Ok(Self {
+            qp: None,
+            cq,
+            pd,
+            id,
+        })
+    }
+
+    /// Describes the queue pair.
+    fn attributes(&self, depth: u32) -> bindings::ibv_qp_init_attr {
+        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
+        let mut attr: bindings::ibv_qp_init_attr = unsafe { mem::zeroed() };
+        attr.send_cq = self.cq.as_ptr();
+        attr.recv_cq = self.cq.as_ptr();
+        attr.qp_type = bindings::IBV_QPT_RC;
+        attr.cap.max_send_wr = depth;
+        attr.cap.max_recv_wr = depth;
+        attr.cap.max_send_sge = 1;
+        attr.cap.max_recv_sge = 1;
+        attr
+    }
+
+    /// Allocates and registers `len` bytes.
+    pub(crate) fn region(&self, len: usize) -> Result<Region> {
+        Region::new(&self.pd, len)
+    }
+
+    /// Sends the connection request.
+    pub(crate) fn connect(&self, offer: &Offer<'_>) -> Result<()> {
+        // SAFETY: valid by the invariant of `Qp`.
+        let qp_num = unsafe { self.qp()?.as_ref() }.qp_num;
+        self.id.connect(offer, qp_num)
+    }
+
+    /// Starts an orderly end of the connection.
+    pub(crate) fn disconnect(&self) -> Result<()> {
+        self.id.disconnect()
+    }
+
+    /// Destroys the queue pair: what the server sends from now on gets no answer.
+    pub(crate) fn destroy_qp(&mut self) {
+        self.qp = None;
+    }
+
+    /// Returns the queue pair.
+    fn qp(&self) -> Result<NonNull<bindings::ibv_qp>> {
+        let qp = self.qp.as_ref().map(|qp| qp.qp);
+        qp.ok_or_else(|| Error::new("the queue pair is gone"))
+    }
+
+    /// Posts a Receive of `len` bytes at `offset` of `region`.
+    pub(crate) fn post_receive(
+        &self,
+        id: u64,
+        region: &Region,
+        offset: usize,
+        len: usize,
+    ) -> Result<()> {
+        let qp = self.qp()?;
+        let mut sge = sge(region, offset, len)?;
+        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
+        let mut wr: bindings::ibv_recv_wr = unsafe { mem::zeroed() };
+        wr.wr_id = id;
+        wr.sg_list = &mut sge;
+        wr.num_sge = 1;
+        let mut bad = ptr::null_mut();
+        // SAFETY: valid by the invariant of `Qp`, and so is its context.
+        let post = unsafe { (*qp.as_ref().context).ops.post_recv };
+        let post = post.ok_or_else(|| Error::new("device without post_recv"))?;
+        // SAFETY: the request lives through the call, which copies it. The memory belongs to a
+        // region: the device has done with it when the region ends its registration.
+        check("ibv_post_recv", unsafe {
+            post(qp.as_ptr(), &mut wr, &mut bad)
+        })
+    }
+
+    /// Posts a Send of `len` bytes at `offset` of `region`.
+    pub(crate) fn post_send(
+        &self,
+        id: u64,
+        region: &Region,
+        offset: usize,
+        len: usize,
+    ) -> Result<()> {
+        let qp = self.qp()?;
+        let mut sge = sge(region, offset, len)?;
+        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
+        let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
+        wr.wr_id = id;
+        wr.sg_list = &mut sge;
+        wr.num_sge = 1;
+        wr.opcode = bindings::IBV_WR_SEND;
+        wr.send_flags = bindings::IBV_SEND_SIGNALED;
+        let mut bad = ptr::null_mut();
+        // SAFETY: valid by the invariant of `Qp`, and so is its context.
+        let post = unsafe { (*qp.as_ref().context).ops.post_send };
+        let post = post.ok_or_else(|| Error::new("device without post_send"))?;
+        // SAFETY: as in `post_receive`.
+        check("ibv_post_send", unsafe {
+            post(qp.as_ptr(), &mut wr, &mut bad)
+        })
+    }
+
+    /// Waits for a completion or an event of the connection; completions come first.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<Wakeup> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(completion) = self.cq.poll()? {
+                return Ok(Wakeup::Completion(completion));
+            }
+            self.cq.arm()?;
+            // A completion that came before the queue was armed makes no event.
+            if let Some(completion) = self.cq.poll()? {
+                return Ok(Wakeup::Completion(completion));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let [completed, happened] = wait_readable([self.cq.fd(), self.id.fd()], left)?;
+            if completed {
+                self.cq.take_event()?;
+            } else if happened {
+                if let Some(event) = self.id.next(Duration::ZERO)? {
+                    return Ok(Wakeup::Event(event));
+                }
+            } else if left.is_zero() {
+                return Ok(Wakeup::Timeout);
+            }
+        }
+    }
+}
+
+/// Describes a piece of `region`.
+fn sge(region: &Region, offset: usize, len: usize) -> Result<bindings::ibv_sge> {
+    region.check_range(offset, len)?;
+    Ok(bindings::ibv_sge {
+        addr: region.address() + offset as u64,
+        length: u32::try_from(len).map_err(|_| Error::new("message too long"))?,
+        lkey: region.lkey(),
+    })
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! rpcrdma-probe: a raw RPC-over-RDMA peer that talks to a server at the wire, also in ways no NFS
+//! client does.
+//!
+//! One file per command, on top of [`peer`] (a connection), [`message`] (the transport header),
+//! [`rpc`] (the Calls) and [`ffi`] (librdmacm and libibverbs).
+
+#![deny(unsafe_code)]
+
+mod args;
+mod bad;
+mod error;
+#[allow(unsafe_code)]
+mod ffi;
+mod idle;
+mod message;
+mod negotiate;
+mod peer;
+mod ping;
+mod rpc;
+mod stage;
+mod target;
+mod vanish;
+mod xdr;
+
+use crate::{
+    args::Args,
+    error::{Error, Result},
+};
+use std::{
+    env,
+    process::ExitCode, //
+};
+
+const USAGE: &str = "\
+usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
+
+  ping       connect, make NULL Calls, print what was agreed on and the times
+               --count N        Calls to make (5)
+  idle       open connections, one NULL Call each, and hold them until standard input ends
+               --count N        connections (1)
+  vanish     connect and go away at some stage, again and again
+               --stage STAGE    how far to get: all, or one of
+                                request response established call reply read read-rkey
+                                write-chunk reply-chunk no-receive send (all)
+               --how HOW        disconnect, silent, kill, all; or hold: stay until
+                                standard input ends (all)
+               --count N        peers (one of each kind)
+               --parallel N     peers at the same time (4)
+               --file PATH      file of at least 128 KiB below the root of NFS version 4,
+                                for write-chunk and reply-chunk
+  bad        send malformed and unserviceable messages, compare the answers with RFC 8166
+               --file PATH      as above; without it the rows that need one are left out
+  negotiate  connect with all kinds of private data, compare what follows with RFC 8797
+               --file PATH      as above
+
+All take --allow-remote, without which only hosts on a network of this host are talked to.
+";
+
+/// One command.
+struct Command {
+    name: &'static str,
+    options: &'static [&'static str],
+    run: fn(&Args) -> Result<()>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "bad",
+        options: bad::OPTIONS,
+        run: bad::run,
+    },
+    Command {
+        name: "idle",
+        options: idle::OPTIONS,
+        run: idle::run,
+    },
+    Command {
+        name: "negotiate",
+        options: negotiate::OPTIONS,
+        run: negotiate::run,
+    },
+    Command {
+        name: "ping",
+        options: ping::OPTIONS,
+        run: ping::run,
+    },
+    Command {
+        name: "vanish",
+        options: vanish::OPTIONS,
+        run: vanish::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    let command = match args.next().as_deref() {
+        Some("help" | "--help" | "-h") => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Some(name) => COMMANDS.iter().find(|command| command.name == name),
+        None => None,
+    };
+    let Some(command) = command else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match Args::parse(args, command.options).and_then(|args| (command.run)(&args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rpcrdma-probe {}: {error}", command.name);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says that the option `name` is needed.
+fn missing(name: &str) -> Error {
+    Error::new(format!("--{name} is needed"))
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client of one connection: sends messages, gets answers.
+
+use crate::{
+    error::{Error, Result},
+    ffi::{Completion, Endpoint, Event, Offer, Region, Wakeup},
+    message::{Answer, Message},
+    rpc,
+};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant}, //
+};
+use svcrdma_proto::cm;
+
+/// How long the server may take for anything. Only a server that hangs makes anybody wait so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to listen for an answer that should not come.
+pub(crate) const SILENCE: Duration = Duration::from_millis(300);
+
+/// The number that marks the completion of a Send; Receives carry their slot.
+const SEND: u64 = u64::MAX;
+
+/// What a peer says and does when it connects.
+#[derive(Clone, Debug)]
+pub(crate) struct Manners {
+    /// Private data of the connection request.
+    pub(crate) private_data: Vec<u8>,
+    /// Size of a Receive in bytes.
+    pub(crate) receive_size: usize,
+    /// Receives posted.
+    pub(crate) receives: u32,
+}
+
+impl Default for Manners {
+    /// What the Linux client does.
+    fn default() -> Self {
+        Self {
+            private_data: cm::private_data(4096, 4096).to_vec(),
+            receive_size: 4096,
+            receives: 16,
+        }
+    }
+}
+
+/// What came from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// A message.
+    Answer(Answer),
+    /// The connection is at its end.
+    Closed,
+    /// Nothing, in the time given.
+    Silence,
+}
+
+/// One connection to the server.
+pub(crate) struct Peer {
+    inbox: Region,
+    outbox: Region,
+    endpoint: Endpoint,
+    manners: Manners,
+    private_data: Vec<u8>,
+    next_slot: usize,
+    next_xid: u32,
+}
+
+impl Peer {
+    /// Connects.
+    pub(crate) fn connect(to: &SocketAddr, manners: Manners) -> Result<Self> {
+        let mut peer = Self::request(to, manners)?;
+        peer.private_data = match peer.event()? {
+            Event::Established(data) => data,
+            event => return Err(Error::new(format!("cannot connect: {event:?}"))),
+        };
+        Ok(peer)
+    }
+
+    /// Sends a connection request and does not wait for the answer.
+    pub(crate) fn request(to: &SocketAddr, manners: Manners) -> Result<Self> {
+        let depth = manners.receives.max(1);
+        let endpoint = Endpoint::open(to, depth, PATIENCE)?;
+        let size = manners.receive_size * depth as usize;
+        let peer = Self {
+            inbox: endpoint.region(size)?,
+            outbox: endpoint.region(size.max(depth as usize * 4096))?,
+            endpoint,
+            manners,
+            private_data: Vec::new(),
+            next_slot: 0,
+            next_xid: 1,
+        };
+        for slot in 0..peer.manners.receives {
+            peer.post_receive(u64::from(slot))?;
+        }
+        peer.endpoint.connect(&offer(&peer.manners))?;
+        Ok(peer)
+    }
+
+    /// Waits for the next event of the connection.
+    fn event(&self) -> Result<Event> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.wait(deadline)? {
+                Wakeup::Event(event) => return Ok(event),
+                Wakeup::Timeout => return Err(Error::new("cannot connect: no answer")),
+                Wakeup::Completion(_) => (),
+            }
+        }
+    }
+
+    /// Waits until `deadline`.
+    fn wait(&self, deadline: Instant) -> Result<Wakeup> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.endpoint.wait(left)
+    }
+
+    /// Returns what the server said about itself.
+    pub(crate) fn private_data(&self) -> &[u8] {
+        &self.private_data
+    }
+
+    /// Returns a new XID.
+    pub(crate) fn xid(&mut self) -> u32 {
+        self.next_xid += 1;
+        0x7072_0000 | self.next_xid & 0xffff
+    }
+
+    /// Allocates memory that the server may read and write.
+    pub(crate) fn region(&self, len: usize) -> Result<Region> {
+        self.endpoint.region(len)
+    }
+
+    /// Posts the Receive of `slot`.
+    fn post_receive(&self, slot: u64) -> Result<()> {
+        let size = self.manners.receive_size;
+        self.endpoint
+            .post_receive(slot, &self.inbox, slot as usize * size, size)
+    }
+
+    /// Sends bytes as they are and does not wait for anything.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let slots = self.outbox.len() / 4096;
+        if bytes.len() > 4096 {
+            return Err(Error::new("messages have at most 4096 bytes"));
+        }
+        let offset = self.next_slot % slots * 4096;
+        self.next_slot += 1;
+        self.outbox.write(offset, bytes)?;
+        self.endpoint
+            .post_send(SEND, &self.outbox, offset, bytes.len())
+    }
+
+    /// Sends a message and does not wait for anything.
+    pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
+        self.send_bytes(&message.encode())
+    }
+
+    /// Waits until a Send has arrived at the server or failed.
+    pub(crate) fn wait_sent(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.wait(deadline)? {
+                Wakeup::Completion(Completion { id: SEND, .. }) | Wakeup::Event(_) => {
+                    return Ok(());
+                }
+                Wakeup::Completion(_) => (),
+                Wakeup::Timeout => return Err(Error::new("a Send never completed")),
+            }
+        }
+    }
+
+    /// Waits for the next message or the end of the connection.
+    pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Incoming> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.wait(deadline)? {
+                Wakeup::Completion(done) if done.status != 0 => return Ok(Incoming::Closed),
+                Wakeup::Completion(Completion { id: SEND, .. }) => (),
+                Wakeup::Completion(done) => return self.take(done),
+                Wakeup::Event(_) => return Ok(Incoming::Closed),
+                Wakeup::Timeout => return Ok(Incoming::Silence),
+            }
+        }
+    }
+
+    /// Takes the message of a finished Receive and posts the Receive again.
+    fn take(&mut self, done: Completion) -> Result<Incoming> {
+        let offset = done.id as usize * self.manners.receive_size;
+        let bytes = self.inbox.read(offset, done.len)?;
+        self.post_receive(done.id)?;
+        Ok(Incoming::Answer(Answer::decode(&bytes)))
+    }
+
+    /// Sends `message` and returns the answer to it.
+    pub(crate) fn exchange(&mut self, message: &Message) -> Result<Incoming> {
+        self.send(message)?;
+        self.answer_to(message.xid)
+    }
+
+    /// Returns the answer to the message `xid` that was sent; others are passed over.
+    pub(crate) fn answer_to(&mut self, xid: u32) -> Result<Incoming> {
+        loop {
+            let incoming = self.receive(PATIENCE)?;
+            match &incoming {
+                Incoming::Answer(answer) if answer.xid() != Some(xid) => (),
+                _ => return Ok(incoming),
+            }
+        }
+    }
+
+    /// Makes a NULL Call, which must succeed; returns the credits granted.
+    pub(crate) fn null(&mut self) -> Result<u32> {
+        let xid = self.xid();
+        let message = Message::inline(xid, rpc::null(xid));
+        match self.exchange(&message)? {
+            Incoming::Answer(Answer::Reply(reply))
+                if rpc::outcome(xid, &reply.body) == rpc::Outcome::Success(None) =>
+            {
+                Ok(reply.credits)
+            }
+            other => Err(Error::new(format!("NULL was not answered: {other:?}"))),
+        }
+    }
+
+    /// Ends the connection in an orderly way.
+    pub(crate) fn disconnect(&self) -> Result<()> {
+        self.endpoint.disconnect()
+    }
+
+    /// Destroys the queue pair: what the server sends from now on gets no answer.
+    pub(crate) fn destroy_qp(&mut self) {
+        self.endpoint.destroy_qp();
+    }
+}
+
+/// What every peer offers.
+pub(crate) fn offer(manners: &Manners) -> Offer<'_> {
+    Offer {
+        private_data: &manners.private_data,
+        reads: 16,
+        rnr_retry: 7,
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ping`: connects, makes NULL Calls, says what was agreed on and how long they took.
+
+use crate::{
+    args::Args,
+    error::{Error, Result},
+    peer::{Manners, Peer},
+};
+use std::time::{Duration, Instant};
+use svcrdma_proto::cm;
+
+/// Options that take a value.
+pub(crate) const OPTIONS: &[&str] = &["count"];
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let count: u32 = args.value("count", 5)?;
+    if count == 0 {
+        return Err(Error::new("--count: at least 1"));
+    }
+    let begin = Instant::now();
+    let mut peer = Peer::connect(&args.target()?, Manners::default())?;
+    println!("connected to {} in {:?}", args.host(), begin.elapsed());
+    print_agreement(peer.private_data());
+    let (times, credits) = measure(&mut peer, count)?;
+    println!("credits granted: {credits}");
+    println!(
+        "NULL: {count} Calls, {:?} shortest, {:?} median, {:?} longest",
+        times[0],
+        times[times.len() / 2],
+        times[times.len() - 1]
+    );
+    peer.disconnect()
+}
+
+/// Prints what the server said and what follows from it.
+fn print_agreement(private_data: &[u8]) {
+    let server = cm::Peer::parse(private_data);
+    let sent = private_data.starts_with(&cm::private_data(0, 0)[..4]);
+    println!(
+        "server's private data: {}, sends {}, receives {} bytes",
+        if sent { "present" } else { "absent" },
+        server.send,
+        server.receive
+    );
+    println!(
+        "thresholds: Calls {}, Replies {} bytes",
+        server.receive.min(4096),
+        server.send.min(4096)
+    );
+}
+
+/// Makes `count` NULL Calls; returns their times in order of length, and the last grant of credits.
+fn measure(peer: &mut Peer, count: u32) -> Result<(Vec<Duration>, u32)> {
+    let mut times = Vec::new();
+    let mut credits = 0;
+    for _ in 0..count {
+        let begin = Instant::now();
+        credits = peer.null()?;
+        times.push(begin.elapsed());
+    }
+    times.sort();
+    Ok((times, credits))
+}

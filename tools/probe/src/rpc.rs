@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RPC Calls the probe makes: NULL, and the few of NFS that need no mount.
+//!
+//! A READ of version 4.0 with the special stateid of RFC 7530, section 9.1.4.3 needs neither a
+//! client ID nor a file handle: it names the file by its path.
+
+use crate::xdr::{Words, Xdr};
+
+/// The NFS program.
+const NFS: u32 = 100_003;
+
+/// A Call with credentials and arguments.
+fn call(xid: u32, version: u32, procedure: u32, credential: Xdr) -> Xdr {
+    Xdr::new()
+        .words(&[xid, 0, 2, NFS, version, procedure])
+        .raw(&credential.into_bytes())
+        // No verifier.
+        .words(&[0, 0])
+}
+
+/// AUTH_NONE.
+fn nobody() -> Xdr {
+    Xdr::new().words(&[0, 0])
+}
+
+/// AUTH_SYS as root of a host named "probe".
+fn root() -> Xdr {
+    let body = Xdr::new().word(0).opaque(b"probe").words(&[0, 0, 0]);
+    Xdr::new().word(1).opaque(&body.into_bytes())
+}
+
+/// NULL of NFS version 3.
+pub(crate) fn null(xid: u32) -> Vec<u8> {
+    call(xid, 3, 0, nobody()).into_bytes()
+}
+
+/// A Call whose data goes by Read chunk.
+pub(crate) struct Reduced {
+    /// The message without the data.
+    pub(crate) inline: Vec<u8>,
+    /// Where the data belongs.
+    pub(crate) position: u32,
+}
+
+/// WRITE of NFS version 3 with `count` bytes to a file handle that no server knows.
+pub(crate) fn write(xid: u32, count: u32) -> Reduced {
+    let message = call(xid, 3, 7, root())
+        .opaque(&[0xa5; 32])
+        .hyper(0)
+        // Count, UNSTABLE, and the length of the data.
+        .words(&[count, 0, count]);
+    Reduced {
+        position: message.len() as u32,
+        inline: message.into_bytes(),
+    }
+}
+
+/// COMPOUND of NFS version 4.0: READ of `count` bytes of the file at `path`.
+pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    // No tag, minor version 0; PUTROOTFH is 24, LOOKUP 15, READ 25.
+    let operations = names.len() as u32 + 2;
+    let message = call(xid, 4, 1, root()).words(&[0, 0, operations, 24]);
+    names
+        .iter()
+        .fold(message, |xdr, name| xdr.word(15).opaque(name.as_bytes()))
+        .word(25)
+        // The stateid that reads past locks and grace periods.
+        .words(&[u32::MAX; 4])
+        .hyper(0)
+        .word(count)
+        .into_bytes()
+}
+
+/// What an RPC reply says, as far as the probe wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Accepted and executed; the first word of the results, if there are any.
+    Success(Option<u32>),
+    /// Refused, or not a reply at all.
+    Failure,
+}
+
+/// Reads the reply to the Call `xid`.
+pub(crate) fn outcome(xid: u32, body: &[u8]) -> Outcome {
+    parse(xid, body).unwrap_or(Outcome::Failure)
+}
+
+/// Reads the reply to the Call `xid`; `None` when it is no accepted and executed one.
+fn parse(xid: u32, body: &[u8]) -> Option<Outcome> {
+    let mut words = Words::new(body);
+    let head = [words.word()?, words.word()?, words.word()?];
+    // REPLY, MSG_ACCEPTED.
+    (head == [xid, 1, 0]).then_some(())?;
+    let _flavor = words.word()?;
+    words.skip_opaque()?;
+    // SUCCESS.
+    (words.word()? == 0).then_some(())?;
+    Some(Outcome::Success(words.word()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_understood() {
+        let ok = Xdr::new().words(&[7, 1, 0, 0, 0, 0]);
+        assert_eq!(outcome(7, &ok.clone().into_bytes()), Outcome::Success(None));
+        assert_eq!(outcome(8, &ok.into_bytes()), Outcome::Failure);
+        assert_eq!(outcome(7, &[]), Outcome::Failure);
+    }
+
+    #[test]
+    fn the_position_of_the_data_is_aligned() {
+        assert_eq!(write(1, 100).position % 4, 0);
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How far a peer gets before it goes away, and what it leaves open then.
+
+use crate::{
+    error::{Error, Result},
+    ffi::{Endpoint, Event, Region, Wakeup},
+    message::Message,
+    missing,
+    peer::{self, Manners, Peer, PATIENCE},
+    rpc,
+};
+use std::{
+    fmt,
+    net::SocketAddr,
+    str::FromStr,
+    thread,
+    time::Duration, //
+};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+/// Size of the chunks that the server is in the middle of.
+const CHUNK: usize = 1 << 20;
+
+/// Size of the Write and Reply chunks, and what is read into them, in bytes.
+const READ: u32 = 128 << 10;
+
+/// How far a peer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The connection request is sent.
+    Request,
+    /// The server's answer with its private data is here, and not acknowledged.
+    Response,
+    /// The connection stands; nothing was sent.
+    Established,
+    /// The first Call is sent.
+    Call,
+    /// The first reply is here; an idle connection.
+    Reply,
+    /// The server reads a Read chunk.
+    Read,
+    /// The server is about to read a Read chunk with a wrong rkey.
+    ReadRkey,
+    /// The server writes a Write chunk.
+    WriteChunk,
+    /// The server writes a Reply chunk.
+    ReplyChunk,
+    /// The server cannot send its reply, because no Receive is posted.
+    NoReceive,
+    /// A Send of several packets is on its way.
+    Send,
+}
+
+impl Stage {
+    /// All stages.
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Request,
+        Self::Response,
+        Self::Established,
+        Self::Call,
+        Self::Reply,
+        Self::Read,
+        Self::ReadRkey,
+        Self::WriteChunk,
+        Self::ReplyChunk,
+        Self::NoReceive,
+        Self::Send,
+    ];
+
+    /// Returns the name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::Established => "established",
+            Self::Call => "call",
+            Self::Reply => "reply",
+            Self::Read => "read",
+            Self::ReadRkey => "read-rkey",
+            Self::WriteChunk => "write-chunk",
+            Self::ReplyChunk => "reply-chunk",
+            Self::NoReceive => "no-receive",
+            Self::Send => "send",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Stage {
+    type Err = ();
+
+    fn from_str(name: &str) -> std::result::Result<Self, ()> {
+        let found = Self::ALL.iter().find(|stage| stage.name() == name);
+        found.copied().ok_or(())
+    }
+}
+
+/// What a peer of some stage still holds.
+pub(crate) enum Remains {
+    /// A connection that does not stand.
+    Half(Endpoint),
+    /// A connection.
+    Peer(Box<Peer>, Option<Region>),
+}
+
+impl Remains {
+    /// Says goodbye.
+    pub(crate) fn disconnect(self) -> Result<()> {
+        match self {
+            // There is nothing to disconnect yet: the CM rejects.
+            Self::Half(_) => Ok(()),
+            Self::Peer(peer, _memory) => peer.disconnect(),
+        }
+    }
+
+    /// Falls silent: whatever the server still sends gets no answer.
+    pub(crate) fn fall_silent(&mut self) {
+        match self {
+            Self::Half(endpoint) => endpoint.destroy_qp(),
+            Self::Peer(peer, memory) => {
+                peer.destroy_qp();
+                *memory = None;
+            }
+        }
+    }
+}
+
+/// A way to the server.
+#[derive(Clone)]
+pub(crate) struct Way {
+    pub(crate) target: SocketAddr,
+    /// A file to read, as a path below the root of NFS version 4.
+    pub(crate) file: Option<String>,
+}
+
+impl Way {
+    /// Takes a peer to `stage`. `turn` varies the moments at which memory goes away.
+    pub(crate) fn reach(&self, stage: Stage, turn: usize) -> Result<Remains> {
+        match stage {
+            Stage::Request => self.request(),
+            Stage::Response => self.response(),
+            Stage::Established => self.peer().map(alone),
+            Stage::Call => self.call(Manners::default()),
+            Stage::Reply => self.reply(),
+            Stage::Read => self.read(turn),
+            Stage::ReadRkey => self.read_rkey(),
+            Stage::WriteChunk => self.write_chunk(turn),
+            Stage::ReplyChunk => self.reply_chunk(turn),
+            Stage::NoReceive => self.call(Manners {
+                receives: 0,
+                ..Manners::default()
+            }),
+            Stage::Send => self.long_send(),
+        }
+    }
+
+    /// Connects as the Linux client does.
+    fn peer(&self) -> Result<Peer> {
+        Peer::connect(&self.target, Manners::default())
+    }
+
+    fn request(&self) -> Result<Remains> {
+        Peer::request(&self.target, Manners::default()).map(alone)
+    }
+
+    fn response(&self) -> Result<Remains> {
+        let endpoint = Endpoint::open_half(&self.target, PATIENCE)?;
+        endpoint.connect(&peer::offer(&Manners::default()))?;
+        match endpoint.wait(PATIENCE)? {
+            Wakeup::Event(Event::Response(_)) => Ok(Remains::Half(endpoint)),
+            other => Err(Error::new(format!("cannot connect: {other:?}"))),
+        }
+    }
+
+    fn call(&self, manners: Manners) -> Result<Remains> {
+        let mut peer = Peer::connect(&self.target, manners)?;
+        let xid = peer.xid();
+        peer.send(&Message::inline(xid, rpc::null(xid)))?;
+        peer.wait_sent()?;
+        Ok(alone(peer))
+    }
+
+    fn reply(&self) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        peer.null()?;
+        Ok(alone(peer))
+    }
+
+    fn read(&self, turn: usize) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        let mut memory = peer.region(CHUNK)?;
+        let message = write_call(&mut peer, whole(&memory));
+        peer.send(&message)?;
+        take_away(&mut memory, turn);
+        Ok(Remains::Peer(Box::new(peer), Some(memory)))
+    }
+
+    fn read_rkey(&self) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        let memory = peer.region(CHUNK)?;
+        let mut segment = whole(&memory);
+        segment.handle ^= 0x5a5a_5a5a;
+        let message = write_call(&mut peer, segment);
+        peer.send(&message)?;
+        peer.wait_sent()?;
+        Ok(Remains::Peer(Box::new(peer), Some(memory)))
+    }
+
+    fn write_chunk(&self, turn: usize) -> Result<Remains> {
+        self.read_file(turn, |message, segment| {
+            message.writes = vec![vec![segment]];
+        })
+    }
+
+    fn reply_chunk(&self, turn: usize) -> Result<Remains> {
+        self.read_file(turn, |message, segment| {
+            message.reply = Some(vec![segment]);
+        })
+    }
+
+    /// Has the server read the file into memory that goes away; `offer` says how it gets there.
+    fn read_file(&self, turn: usize, offer: fn(&mut Message, Segment)) -> Result<Remains> {
+        let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
+        let mut peer = self.peer()?;
+        let mut memory = peer.region(CHUNK)?;
+        let xid = peer.xid();
+        let mut message = Message::inline(xid, rpc::read(xid, file, READ));
+        offer(&mut message, whole(&memory));
+        peer.send(&message)?;
+        take_away(&mut memory, turn);
+        Ok(Remains::Peer(Box::new(peer), Some(memory)))
+    }
+
+    fn long_send(&self) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        let xid = peer.xid();
+        let mut body = rpc::null(xid);
+        // As long as the threshold allows; NULL ignores what follows.
+        body.resize(4096 - 28, 0);
+        peer.send(&Message::inline(xid, body))?;
+        Ok(alone(peer))
+    }
+}
+
+/// A peer without memory for chunks.
+fn alone(peer: Peer) -> Remains {
+    Remains::Peer(Box::new(peer), None)
+}
+
+/// Describes all of `memory`.
+fn whole(memory: &Region) -> Segment {
+    Segment {
+        handle: memory.rkey(),
+        length: memory.len() as u32,
+        offset: memory.address(),
+    }
+}
+
+/// A WRITE whose data is `segment`.
+fn write_call(peer: &mut Peer, segment: Segment) -> Message {
+    let xid = peer.xid();
+    let call = rpc::write(xid, segment.length);
+    let mut message = Message::inline(xid, call.inline);
+    message.reads = vec![ReadSegment {
+        position: call.position,
+        segment,
+    }];
+    message
+}
+
+/// Ends the registration of `memory` after a while: the server has not begun with it, or is in the
+/// middle of it, or has finished.
+fn take_away(memory: &mut Region, turn: usize) {
+    thread::sleep(Duration::from_millis(turn as u64 % 8 * 3));
+    memory.revoke();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood() {
+        for &stage in Stage::ALL {
+            assert_eq!(stage.name().parse(), Ok(stage));
+        }
+        assert_eq!("nowhere".parse::<Stage>(), Err(()));
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `vanish`: peers that go away at every stage, in every manner.
+//!
+//! The work is cut into groups of peers of the same kind, which threads take one after the other.
+
+use crate::{
+    args::Args,
+    error::{Error, Result},
+    idle::wait_for_end,
+    stage::{Remains, Stage, Way},
+};
+use std::{
+    env,
+    fmt,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    str::FromStr,
+    sync::Mutex,
+    thread,
+    vec, //
+};
+
+/// Options that take a value.
+pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "file"];
+
+/// Peers of a group.
+const GROUP: usize = 8;
+
+/// In which manner a peer goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// It disconnects.
+    Disconnect,
+    /// Its queue pair is destroyed, and the connection manager is not told before all is over.
+    Silent,
+    /// Its process is killed.
+    Kill,
+}
+
+impl How {
+    const ALL: &'static [Self] = &[Self::Disconnect, Self::Silent, Self::Kill];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Disconnect => "disconnect",
+            Self::Silent => "silent",
+            Self::Kill => "kill",
+        }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for How {
+    type Err = ();
+
+    fn from_str(name: &str) -> std::result::Result<Self, ()> {
+        let found = Self::ALL.iter().find(|how| how.name() == name);
+        found.copied().ok_or(())
+    }
+}
+
+/// Peers that go the same way together.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    stage: Stage,
+    how: How,
+    count: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let way = Way {
+        target: args.target()?,
+        file: args.text("file").map(str::to_owned),
+    };
+    let stages = choice(args, "stage", Stage::ALL)?;
+    if args.text("how") == Some("hold") {
+        return hold(&way, &stages, args.value("count", stages.len())?);
+    }
+    let hows = choice(args, "how", How::ALL)?;
+    let count = args.value("count", stages.len() * hows.len())?;
+    let parallel: usize = args.value("parallel", 4)?;
+    let spawner = Spawner::new(args);
+    run_all(&way, &spawner, plan(&stages, &hows, count), parallel)?;
+    println!("{count} peers have vanished");
+    Ok(())
+}
+
+/// Reads the option `name`: one of `all`, or all of them.
+fn choice<T: Copy + FromStr>(args: &Args, name: &str, all: &[T]) -> Result<Vec<T>> {
+    match args.text(name) {
+        None | Some("all") => Ok(all.to_vec()),
+        Some(text) => text
+            .parse()
+            .map(|one| vec![one])
+            .map_err(|_| Error::new(format!("--{name}: nothing is called \"{text}\""))),
+    }
+}
+
+/// Distributes `count` peers evenly over all kinds, and cuts them into groups.
+fn plan(stages: &[Stage], hows: &[How], count: usize) -> Vec<Group> {
+    let kinds: Vec<(Stage, How)> = stages
+        .iter()
+        .flat_map(|&stage| hows.iter().map(move |&how| (stage, how)))
+        .collect();
+    let mut left: Vec<usize> = (0..kinds.len())
+        .map(|kind| (count + kinds.len() - 1 - kind) / kinds.len())
+        .collect();
+    let mut groups = Vec::new();
+    // The kinds alternate, so that they meet.
+    while left.iter().any(|&left| left > 0) {
+        for (&(stage, how), left) in kinds.iter().zip(&mut left) {
+            let count = GROUP.min(*left);
+            *left -= count;
+            if count > 0 {
+                groups.push(Group { stage, how, count });
+            }
+        }
+    }
+    groups
+}
+
+/// Has `parallel` threads work through `groups`; the first failure ends all.
+fn run_all(way: &Way, spawner: &Spawner, groups: Vec<Group>, parallel: usize) -> Result<()> {
+    let queue = Mutex::new(groups.into_iter());
+    let failure = Mutex::new(None);
+    thread::scope(|scope| {
+        for _ in 0..parallel.max(1) {
+            scope.spawn(|| {
+                if let Err(error) = work(way, spawner, &queue) {
+                    lock(&queue).by_ref().for_each(drop);
+                    lock(&failure).get_or_insert(error);
+                }
+            });
+        }
+    });
+    failure.into_inner().ok().flatten().map_or(Ok(()), Err)
+}
+
+/// Takes groups from `queue` until there are none.
+fn work(way: &Way, spawner: &Spawner, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
+    // What fell silent stays known to the connection manager until the thread ends.
+    let mut silent = Vec::new();
+    loop {
+        let Some(group) = lock(queue).next() else {
+            return Ok(());
+        };
+        vanish(way, spawner, group, &mut silent)
+            .map_err(|error| Error::new(format!("{}, {}: {error}", group.stage, group.how)))?;
+    }
+}
+
+/// Locks `mutex`; a panic of another thread ends the program anyway.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+/// Takes a group to its stage, and away.
+fn vanish(way: &Way, spawner: &Spawner, group: Group, silent: &mut Vec<Remains>) -> Result<()> {
+    if group.how == How::Kill {
+        return spawner.kill(group);
+    }
+    let mut peers = (0..group.count)
+        .map(|turn| way.reach(group.stage, turn))
+        .collect::<Result<Vec<_>>>()?;
+    if group.how == How::Disconnect {
+        return peers.into_iter().try_for_each(Remains::disconnect);
+    }
+    peers.iter_mut().for_each(Remains::fall_silent);
+    silent.append(&mut peers);
+    Ok(())
+}
+
+/// Takes `count` peers to `stages` in turn, and holds them until standard input ends.
+fn hold(way: &Way, stages: &[Stage], count: usize) -> Result<()> {
+    let _held = (0..count)
+        .map(|turn| way.reach(stages[turn % stages.len()], turn))
+        .collect::<Result<Vec<_>>>()?;
+    println!("holding {count}");
+    wait_for_end()
+}
+
+/// Starts this program again, to be killed.
+struct Spawner {
+    args: Vec<String>,
+}
+
+impl Spawner {
+    /// Remembers the arguments that are the same each time.
+    fn new(args: &Args) -> Self {
+        let mut common = vec![
+            "vanish".to_owned(),
+            args.host().to_owned(),
+            "--how".to_owned(),
+            "hold".to_owned(),
+        ];
+        if let Some(file) = args.text("file") {
+            common.extend(["--file".to_owned(), file.to_owned()]);
+        }
+        if args.allow_remote() {
+            common.push("--allow-remote".to_owned());
+        }
+        Self { args: common }
+    }
+
+    /// Has a process take `group` to its stage, and kills it.
+    fn kill(&self, group: Group) -> Result<()> {
+        let program = env::current_exe().map_err(|error| Error::os("own program", error))?;
+        let mut child = Command::new(program)
+            .args(&self.args)
+            .args(["--stage", group.stage.name()])
+            .args(["--count", &group.count.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| Error::os("own program", error))?;
+        let held = wait_for_hold(&mut child);
+        let killed = child.kill().and_then(|()| child.wait());
+        killed.map_err(|error| Error::os("kill", error))?;
+        held
+    }
+}
+
+/// Waits until `child` says that its peers are where they should be.
+fn wait_for_hold(child: &mut Child) -> Result<()> {
+    let Some(output) = child.stdout.take() else {
+        return Err(Error::new("no output of the process to be killed"));
+    };
+    let mut line = String::new();
+    BufReader::new(output)
+        .read_line(&mut line)
+        .map_err(|error| Error::os("output of the process to be killed", error))?;
+    if line.starts_with("holding") {
+        return Ok(());
+    }
+    Err(Error::new("the process to be killed ended by itself"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_has_as_many_peers_as_asked_for() {
+        for count in [0, 1, 33, 1000] {
+            let groups = plan(Stage::ALL, How::ALL, count);
+            assert_eq!(groups.iter().map(|group| group.count).sum::<usize>(), count);
+            assert!(groups
+                .iter()
+                .all(|group| (1..=GROUP).contains(&group.count)));
+        }
+    }
+
+    #[test]
+    fn the_plan_has_every_kind() {
+        let groups = plan(Stage::ALL, How::ALL, Stage::ALL.len() * How::ALL.len());
+        for &stage in Stage::ALL {
+            for &how in How::ALL {
+                let same = |group: &&Group| group.stage == stage && group.how == how;
+                assert_eq!(groups.iter().filter(same).count(), 1);
+            }
+        }
+    }
+}

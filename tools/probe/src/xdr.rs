@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Building and reading XDR (RFC 4506).
+
+/// A growing XDR stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Xdr(Vec<u8>);
+
+impl Xdr {
+    /// An empty stream.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a word.
+    pub(crate) fn word(mut self, value: u32) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    /// Appends several words.
+    pub(crate) fn words(self, values: &[u32]) -> Self {
+        values.iter().fold(self, |xdr, &value| xdr.word(value))
+    }
+
+    /// Appends a 64-bit number.
+    pub(crate) fn hyper(mut self, value: u64) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    /// Appends a counted byte string with its padding.
+    pub(crate) fn opaque(self, bytes: &[u8]) -> Self {
+        self.word(bytes.len() as u32).padded(bytes)
+    }
+
+    /// Appends bytes as they are.
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
+    /// Appends bytes and zeroes up to the next word.
+    fn padded(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Returns the length so far.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the bytes.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads words one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    /// Starts at the beginning of `bytes`.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Takes a word.
+    pub(crate) fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(*word))
+    }
+
+    /// Takes a 64-bit number.
+    pub(crate) fn hyper(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_be_bytes(*number))
+    }
+
+    /// Skips a counted byte string with its padding.
+    pub(crate) fn skip_opaque(&mut self) -> Option<()> {
+        let len = self.word()? as usize;
+        self.0 = self.0.get(len.checked_next_multiple_of(4)?..)?;
+        Some(())
+    }
+
+    /// Returns what was not taken.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+}
