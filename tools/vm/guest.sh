@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by everything that runs in a VM: what tests have in common. See README.
+# shellcheck shell=bash
+
+# The export: one file system, fsid=0, so NFSv4's / and NFSv3's /export are the same.
+EXPORT=/export
+
+fail() { echo "FAIL: $*" >&2; exit 1; }
+skip() { echo "SKIP: $*" >&2; exit 77; }
+note() { echo "$*" >&2; }
+
+# wait_for SECONDS COMMAND...: until it succeeds; fails after that time.
+wait_for() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS < end)) || { echo "timed out waiting for: $*" >&2; return 1; }
+		sleep 0.1
+	done
+}
+
+# ---- the other VM ---------------------------------------------------------
+
+control_port() {
+	local p
+	for p in /sys/class/virtio-ports/*; do
+		[[ $(<"$p/name") == control ]] && echo "/dev/${p##*/}"
+	done
+}
+
+# server COMMAND...: runs it where the server is, with these helpers at hand;
+# prints its output, returns its status. With one VM: here.
+server() {
+	local port status output
+	if ((VM_COUNT == 1)); then
+		(eval "$*")
+		return
+	fi
+	port=$(control_port)
+	{
+		flock 6
+		base64 -w0 <<<"$*" >&7
+		echo >&7
+		read -r -u 7 status output
+	} 6>/run/lock/server 7<>"$port"
+	base64 -d <<<"$output"
+	return "$status"
+}
+
+server_end() {
+	local status
+	echo end >&7
+	read -r -u 7 status
+	return "$status"
+} 7<>"$(control_port)"
+
+# ---- network and RDMA device -----------------------------------------------
+
+# Addresses come from the job: IPV4 and IPV6 of this VM, SERVER and SERVER6.
+net_up() {
+	modprobe virtio_net
+	wait_for 10 test -e /sys/class/net/eth0
+	ip -batch - <<-END
+		link set lo up
+		link set eth0 mtu 9000 up
+		addr add $IPV4/24 dev eth0
+		addr add $IPV6/64 dev eth0 nodad
+	END
+}
+
+# rxe_up: soft RoCE on the VM's NIC, as rxe0.
+rxe_up() {
+	[[ ! -e /sys/class/infiniband/rxe0 ]] || return 0
+	modprobe -a rdma_rxe rdma_ucm ib_uverbs
+	rdma link add rxe0 type rxe netdev eth0 || fail "no rxe device"
+}
+
+# ---- modules ---------------------------------------------------------------
+
+# Ours first: the class "rdma" belongs to whoever registers it, and rpcrdma then
+# is the client only.
+load_ours() {
+	modprobe -a nfsd rdma_cm || fail "modprobe nfsd rdma_cm"
+	insmod "$MODULE" "$@" || fail "insmod svcrdma.ko"
+	load_client
+}
+
+# The stock server, which is one module with the client.
+load_stock() { modprobe -a nfsd rpcrdma || fail "modprobe nfsd rpcrdma"; }
+load_client() { modprobe -a nfs rpcrdma || fail "modprobe rpcrdma"; }
+
+# load: the one that this run of the test is about.
+load() { "load_$VM_SERVER" "$@"; }
+
+# ---- server ----------------------------------------------------------------
+
+# export_up [TYPE]: a new file system of the VM's data disk, exported.
+export_up() {
+	local type=${1:-ext4}
+	mountpoint -q "$EXPORT" && return
+	case $type in
+	ext4) mkfs.ext4 -q -E lazy_itable_init=1,lazy_journal_init=1 /dev/vdc ;;
+	*) "mkfs.$type" -q -f /dev/vdc ;;
+	esac || fail "mkfs.$type"
+	mount -t "$type" /dev/vdc "$EXPORT" || fail "mount of $EXPORT"
+	chmod 1777 "$EXPORT"
+	echo "$EXPORT *(rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/etc/exports
+}
+
+# nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM]: nfsd with an export,
+# listening on TCP; short grace and lease, or the first open would wait for 90 s.
+nfsd_up() {
+	local threads=4 block='' type=ext4 o OPTIND=1
+	while getopts t:b:f: o; do
+		case $o in
+		t) threads=$OPTARG ;;
+		b) block=$OPTARG ;;
+		f) type=$OPTARG ;;
+		*) fail "nfsd_up: bad option" ;;
+		esac
+	done
+	export_up "$type"
+	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd || fail "mount of /proc/fs/nfsd"
+	rpc_up
+	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the least it takes
+	echo 10 >/proc/fs/nfsd/nfsv4leasetime
+	[[ ! $block ]] || echo "$block" >/proc/fs/nfsd/max_block_size
+	pidof -q nfsdcld || nfsdcld
+	pidof -q rpc.mountd || rpc.mountd
+	exportfs -ra
+	rpc.nfsd "$threads" || fail "rpc.nfsd"
+	# Nothing to reclaim after a fresh start; it refuses if grace is over already.
+	{ echo Y >/proc/fs/nfsd/v4_end_grace; } 2>/dev/null || true
+}
+
+nfsd_down() { rpc.nfsd 0; }
+
+# What both NFS client and server need of ONC RPC's daemons.
+rpc_up() {
+	mkdir -p /run/rpc_pipefs /run/rpcbind /var/lib/nfs/nfsdcld /var/lib/nfs/sm /var/lib/nfs/sm.bak
+	mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+	pidof -q rpcbind || rpcbind -w
+	pidof -q rpc.statd || rpc.statd --no-notify
+}
+
+# rdma_listen [PORT]
+rdma_listen() { echo "rdma ${1:-20049}" >/proc/fs/nfsd/portlist || fail "no RDMA listener"; }
+
+# server_up [nfsd_up's options]: all of the server, wherever it is.
+server_up() {
+	server "load && rxe_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
+	((VM_COUNT == 1)) || { load_client && rxe_up; }
+}
+
+# ---- client ----------------------------------------------------------------
+
+nfs_path() { [[ $1 == 3 ]] && echo "$EXPORT" || echo /; }
+
+# mount_rdma VERSION DIR [OPTIONS]; mount_tcp likewise. SERVER may be set to SERVER6.
+mount_rdma() { mount_nfs "$1" "$2" "proto=$(netid rdma),port=20049${3:+,$3}"; }
+mount_tcp() { mount_nfs "$1" "$2" "proto=$(netid tcp)${3:+,$3}"; }
+
+netid() { [[ $SERVER == *:* ]] && echo "${1}6" || echo "$1"; }
+
+mount_nfs() {
+	local host=$SERVER
+	[[ $host == *:* ]] && host="[$host]"
+	mkdir -p "$2"
+	[[ $1 != 3 ]] || rpc_up
+	mount -t nfs -o "vers=$1,$3" "$host:$(nfs_path "$1")" "$2" ||
+		fail "mount -o vers=$1,$3 $host"
+}
+
+# ---- verdicts --------------------------------------------------------------
+
+# klog_check: fails if the kernel complained. Lines that the list klog-allow
+# matches, and those of the test's own `# klog-allow:`, are no complaints.
+klog_check() {
+	local bad
+	bad=$(dmesg | grep -E \
+		-e 'BUG\b' -e 'WARNING\b' -e 'Oops' -e 'KASAN|UBSAN' -e 'general protection' -e 'nable to handle' \
+		-e 'Call Trace' -e 'panicked' -e 'blocked for more than' -e 'refcount' -e '\b[Ll]eak' \
+		-e 'list_(add|del)' -e 'rcu.*stall' -e 'soft lockup' -e 'while atomic' |
+		grep -v -E -f <(sed '/^#/d; /^$/d' /src/tools/vm/klog-allow; echo "${VM_KLOG_ALLOW:-^\$}"))
+	[[ $bad ]] || return 0
+	echo "FAIL: the kernel log of $VM_NAME complains:" >&2
+	echo "$bad" >&2
+	return 1
+}
+
+# counters: all of the transport's, NAME VALUE.
+counters() { (cd /proc/sys/sunrpc/svcrdma && grep -H . -- *) 2>/dev/null | sed 's/:/ /'; }

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Boots one VM, or a server and a client joined by a network, and runs a script in it.
+
+    vm.py run [--vms 2] [--mem MiB] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
+    vm.py shell
+
+The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
+starts from the same images with an empty overlay; nothing survives but /job/out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+DISK = 16 << 30  # of the export; sparse
+
+
+def use_kvm() -> bool:
+    """/dev/kvm may be there and of no use: the CPU has to have the extension."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
+    return ("vmx" in flags or "svm" in flags) and os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+@dataclass
+class Images:
+    """What VMs boot from, made by guest-kernel and guest-root."""
+
+    root: Path
+    boot: Path
+    module: Path | None
+
+    @property
+    def version(self) -> str:
+        return (self.boot / "kernel/version").read_text().strip()
+
+    @classmethod
+    def prepare(cls, kernel: str, module: Path | None = None) -> Images:
+        def made_by(*command: str) -> Path:
+            done = subprocess.run([TOP / "tools/vm" / command[0], *command[1:]], stdout=subprocess.PIPE, text=True)
+            if done.returncode:
+                sys.exit(done.returncode)
+            return Path(done.stdout.strip())
+
+        subprocess.run([TOP / "scripts/need-qemu"], check=True)
+        images = cls(made_by("guest-root"), made_by("guest-kernel", kernel), module)
+        if module is None:
+            built = TOP / "build" / images.version / "svcrdma.ko"
+            images.module = built if built.exists() else None
+        return images
+
+
+@dataclass
+class Job:
+    """A script and the machines it wants."""
+
+    command: list[str]
+    out: Path
+    vms: int = 1
+    mem: int = 2048
+    limit: float = 300
+    server: str = "ours"
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Result:
+    status: int | None  # of the script; None: it did not come to an end
+    seconds: float
+    why: str = ""
+
+
+class Vm:
+    """One QEMU process; `directory` becomes the VM's /job."""
+
+    def __init__(self, images: Images, job: Job, role: str, index: int, directory: Path, sockets: Path):
+        self.out = directory / "out"
+        self.disk = directory / "disk"
+        self.out.mkdir(parents=True)
+        self.console = directory / "console.log"
+        with open(self.disk, "wb") as disk:
+            disk.truncate(DISK)
+        module = ""
+        if images.module:
+            shutil.copy(images.module, directory / "svcrdma.ko")
+            module = "/job/svcrdma.ko"
+        server = 1 if job.vms == 2 else index
+        env = {
+            "VM_ROLE": role,
+            "VM_NAME": f"vm{index}",
+            "VM_COUNT": str(job.vms),
+            "VM_COMMAND": shlex.join(job.command),
+            "VM_SERVER": job.server,
+            "IPV4": f"10.77.0.{index}",
+            "IPV6": f"fd77::{index}",
+            "SERVER": f"10.77.0.{server}",
+            "SERVER6": f"fd77::{server}",
+            "MODULE": module,
+            **job.env,
+        }
+        (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
+        stdio = role == "shell"
+        self.process = subprocess.Popen(
+            self.arguments(images, job, index, directory, sockets, stdio),
+            stdin=None if stdio else subprocess.DEVNULL,
+            stdout=None if stdio else open(directory / "qemu.log", "wb"),
+            stderr=subprocess.STDOUT,
+            start_new_session=not stdio,
+        )
+
+    def arguments(self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool) -> list[str]:
+        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off"
+        first = index == 1
+
+        def drive(name: str, path: Path, flags: str) -> list[str]:
+            return ["-drive", f"if=none,id={name},file={path},format=raw,{flags}", "-device", f"virtio-blk-pci,drive={name}"]
+
+        def share(tag: str, path: Path, flags: str = "") -> list[str]:
+            return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
+
+        # The first VM listens, the second connects; alone, the NIC has nobody to
+        # talk to, and traffic to its own address never leaves the VM.
+        if job.vms == 1:
+            net = "user,id=net,restrict=on,ipv6=off"
+        else:
+            net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
+        control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
+        return [
+            "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
+            "-m", str(job.mem), "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-kernel", str(images.boot / "vmlinuz"), "-initrd", str(images.boot / "initrd"), "-append", append,
+            "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
+            *drive("root", images.root / "root.img", "readonly=on,file.locking=off"),
+            *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
+            *drive("disk", self.disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
+            *share("job", directory), *share("src", TOP, ",readonly=on"),
+            "-netdev", net, "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:77:00:0{index},host_mtu=9000",
+            "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
+            *(["-chardev", control, "-device", "virtserialport,chardev=control,name=control"] if job.vms == 2 else []),
+            *(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,chardev=tty"] if stdio else []),
+        ]  # fmt: skip
+
+    def status(self) -> int | None:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return int((self.out / "status").read_text())
+        return None
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.disk.unlink(missing_ok=True)
+
+
+def run(images: Images, job: Job) -> Result:
+    """Runs the job on fresh VMs; the script's VM is the last of them."""
+    start = time.monotonic()
+    vms: list[Vm] = []
+    roles = {1: ["single"], 2: ["server", "client"]}[job.vms]
+    if job.command == []:
+        roles = ["shell"]
+    with tempfile.TemporaryDirectory(prefix="svcrdma-") as sockets:
+        try:
+            for index, role in enumerate(roles, 1):
+                directory = job.out / f"vm{index}"
+                shutil.rmtree(directory, ignore_errors=True)
+                vms.append(Vm(images, job, role, index, directory, Path(sockets)))
+                if index < job.vms:
+                    wait_for_sockets(Path(sockets), vms[-1])
+            why = watch(vms, start + job.limit)
+        finally:
+            for vm in vms:
+                vm.stop()
+    return Result(vms[-1].status(), time.monotonic() - start, why)
+
+
+def wait_for_sockets(sockets: Path, vm: Vm) -> None:
+    while not all((sockets / name).exists() for name in ("net", "control")):
+        if vm.process.poll() is not None:
+            break
+        time.sleep(0.02)
+
+
+def watch(vms: list[Vm], deadline: float) -> str:
+    """Until the script's VM ends; says what went wrong with the machines, if anything."""
+    while True:
+        if vms[-1].process.poll() is not None:
+            return "" if vms[-1].status() is not None else "the VM died (console.log)"
+        if len(vms) == 2 and vms[0].process.poll() is not None and vms[0].status() is None:
+            return "the server's VM died (vm1/console.log)"
+        if time.monotonic() > deadline:
+            return "time limit"
+        time.sleep(0.05)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    for name in ("run", "shell"):
+        sub = commands.add_parser(name)
+        sub.add_argument("--kernel", default=os.environ.get("KERNEL") or "7.2")
+        sub.add_argument("--mem", type=int, default=2048)
+        sub.add_argument("--server", choices=("ours", "stock"), default="ours")
+        sub.add_argument("--module", type=Path, help="svcrdma.ko, if not that of build/")
+        if name == "run":
+            sub.add_argument("--vms", type=int, choices=(1, 2), default=1)
+            sub.add_argument("--limit", type=float, default=300)
+            sub.add_argument("--out", type=Path)
+            sub.add_argument("--quiet", action="store_true", help="do not show the output as it comes")
+            sub.add_argument("command", nargs=argparse.REMAINDER, help="script in the checkout, or any command")
+    args = parser.parse_args()
+    images = Images.prepare(args.kernel, args.module)
+    out = getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))
+    out.mkdir(parents=True, exist_ok=True)
+    if args.what == "shell":
+        with raw_terminal():
+            run(images, Job([], out, mem=args.mem, server=args.server, limit=float("inf")))
+        return 0
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        parser.error("no command")
+    path = Path(command[0]).resolve()
+    if path.is_file() and path.is_relative_to(TOP):
+        command[0] = str(Path("/src") / path.relative_to(TOP))
+    job = Job(command, out.resolve(), args.vms, args.mem, args.limit, args.server)
+    tail = None
+    shutil.rmtree(job.out / f"vm{job.vms}", ignore_errors=True)
+    if not args.quiet:
+        log = job.out / f"vm{job.vms}" / "out/log"
+        tail = subprocess.Popen(["tail", "-q", "-n", "+1", "-F", str(log)], stderr=subprocess.DEVNULL)
+    try:
+        result = run(images, job)
+    finally:
+        if tail:
+            time.sleep(1.2)  # tail looks once a second
+            tail.terminate()
+    print(f"svcrdma: {result.why or f'status {result.status}'}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
+    return 1 if result.status is None else result.status
+
+
+@contextlib.contextmanager
+def raw_terminal():
+    if not sys.stdin.isatty():
+        yield
+        return
+    saved = subprocess.run(["stty", "-g"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    subprocess.run(["stty", "raw", "-echo"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["stty", saved], check=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
