@@ -3,7 +3,8 @@
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
 //! A grant travels in a reply and says how many Calls may be unanswered. It may shrink with any
-//! reply, but the client may not have seen that yet: what is enforced is the highest grant ever sent.
+//! reply, but the client may not have seen that yet: what is enforced is the highest grant ever
+//! sent.
 
 /// The client has more unanswered Calls than it was ever granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! Which form a reply takes and which of its bytes go where (RFC 8166, sections 3.4.6 and 3.5).
 //!
 //! The *reply stream* is the RPC reply as the server made it. Results that are eligible for direct
-//! data placement leave it, XDR pads included, and are written to the client's Write chunks; what is
-//! kept goes behind the transport header or, if too long for that, into the Reply chunk.
+//! data placement leave it, XDR pads included, and are written to the client's Write chunks; what
+//! is kept goes behind the transport header or, if too long for that, into the Reply chunk.
 
 pub use crate::write::{
     WriteCursor,
@@ -60,7 +60,8 @@ pub enum Form {
 /// # Invariants
 ///
 /// The first `count` of `payloads` are ascending, do not overlap and lie within `len`; number `k`
-/// fits Write chunk `k` of the Call this plan was made for. A refused reply has none and `len` is 0.
+/// fits Write chunk `k` of the Call this plan was made for. A refused reply has none, and `len`
+/// is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPlan {
     /// How the reply is sent.

@@ -41,6 +41,11 @@ impl SendQueue {
         self.outstanding == 0
     }
 
+    /// Returns the sequence number of the oldest outstanding entry.
+    pub fn oldest(&self) -> Option<u32> {
+        (!self.empty()).then_some(self.oldest)
+    }
+
     /// Takes `n` entries and returns the sequence number of the first, the others follow it
     /// (wrapping); `None` if there is no room for all of them.
     pub fn post(&mut self, n: u32) -> Option<u32> {
@@ -85,8 +90,8 @@ impl SendQueue {
 
 /// Decides which Sends ask for a completion.
 ///
-/// A Send that holds nothing but its own small buffer may wait for a later one's completion; an idle
-/// connection then parks at most [`Signals::MAX_UNSIGNALLED`] of them.
+/// A Send that holds nothing but its own small buffer may wait for a later one's completion; an
+/// idle connection then parks at most [`Signals::MAX_UNSIGNALLED`] of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     unsignalled: u32,

@@ -8,8 +8,8 @@
 //! transport only has to carry it out.
 //!
 //! Values refer to a received message by byte offsets and do not borrow it; the functions that need
-//! its bytes take it again. Handing them another message than the one decoded gives useless results,
-//! but never a panic or an endless loop.
+//! its bytes take it again. Handing them another message than the one decoded gives useless
+//! results, but never a panic or an endless loop.
 //!
 //! Locking and context: none; callers bring their own lock where they share a value.
 

@@ -108,7 +108,7 @@ fn size() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(cases(2048))]
 
     #[test]
     fn decodes_what_was_encoded(spec in spec()) {
@@ -136,16 +136,22 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_are_survived(
-        msg in prop::collection::vec(prop_oneof![3 => Just(0u8), 1 => 0..4u8, 1 => any::<u8>()], 0..512),
-        pages in 0..2000u32, len in size(), payloads in payloads(), limit in size(), cut in 1..5000u32,
+        msg in prop::collection::vec(
+            prop_oneof![3 => Just(0u8), 1 => 0..4u8, 1 => any::<u8>()], 0..512,
+        ),
+        pages in 0..2000u32, len in size(), payloads in payloads(), limit in size(),
+        cut in 1..5000u32,
     ) {
         exercise(&msg, pages, len, &payloads, limit, cut.max(97));
     }
 
     #[test]
     fn small_words_are_survived(
-        words in prop::collection::vec(prop_oneof![3 => 0..2u32, 1 => 0..32u32, 1 => any::<u32>()], 0..80),
-        proc in 0..2u32, pages in 0..2000u32, len in size(), payloads in payloads(), limit in size(),
+        words in prop::collection::vec(
+            prop_oneof![3 => 0..2u32, 1 => 0..32u32, 1 => any::<u32>()], 0..80,
+        ),
+        proc in 0..2u32,
+        pages in 0..2000u32, len in size(), payloads in payloads(), limit in size(),
     ) {
         let mut msg = Vec::new();
         put(&mut msg, &[7, 1, 32, proc]);
@@ -155,7 +161,8 @@ proptest! {
 
     #[test]
     fn damaged_messages_are_survived(
-        spec in spec(), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        spec in spec(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
         pages in 0..2000u32, len in size(), payloads in payloads(), limit in size(),
     ) {

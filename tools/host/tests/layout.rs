@@ -45,11 +45,12 @@ impl Reduced {
     fn segments(&self, position: u32, bytes: &[u8], memory: &mut Memory) -> Vec<(u32, Seg)> {
         let (mut rest, mut segments) = (bytes, Vec::new());
         for cut in self.cuts.iter().cycle() {
-            // Every other chunk begins with an empty segment.
-            let len = if segments.is_empty() && *cut % 2 == 0 {
-                0
-            } else {
-                (*cut).max(1) as usize
+            let len = match segments.len() {
+                // Many chunks begin with an empty segment.
+                0 if cut % 2 == 0 => 0,
+                // A message has only so much room.
+                100.. => rest.len(),
+                _ => (*cut).max(1) as usize,
             };
             let (head, tail) = rest.split_at(len.min(rest.len()));
             segments.push((position, memory.add(head.to_vec())));
@@ -195,7 +196,7 @@ fn call(msg: &[u8]) -> Header {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn calls_are_reassembled(call_of in reduced(), cuts in cuts()) {
@@ -232,7 +233,9 @@ proptest! {
 
     /// Full pages to the byte fit; one byte more does not.
     #[test]
-    fn exactly_full_budgets_fit(pages in 1..1029u32, over in 0..5u32, first in 1..900u32, shape in 0..4) {
+    fn exactly_full_budgets_fit(
+        pages in 1..1029u32, over in 0..5u32, first in 1..900u32, shape in 0..4,
+    ) {
         let (total, first) = (pages * PAGE + over, first * 4);
         let one = |position, len| (position, (1, len, 0));
         let (nomsg, reads) = match shape {
@@ -241,7 +244,8 @@ proptest! {
             2 => (true, vec![one(0, first), one(0, total - first)]),
             _ => (true, vec![one(44, total - 64), one(0, 64)]),
         };
-        let spec = Spec { xid: 5, credits: 1, nomsg, reads, writes: vec![], reply: None, body: body(64) };
+        let body = body(64);
+        let spec = Spec { xid: 5, credits: 1, nomsg, reads, writes: vec![], reply: None, body };
         let (msg, _) = spec.encode();
         match layout::plan(&call(&msg), &msg, pages) {
             Ok(layout) => prop_assert_eq!((layout.sink_len(), over), (pages * PAGE, 0)),
@@ -256,7 +260,9 @@ proptest! {
     #[test]
     fn plans_agree_with_the_model(
         nomsg in any::<bool>(), len in 8..80usize,
-        reads in prop::collection::vec((0..24u32, prop_oneof![0..20u32, 1000..1100u32, any::<u32>()]), 0..6),
+        reads in prop::collection::vec(
+            (0..24u32, prop_oneof![0..20u32, 1000..1100u32, any::<u32>()]), 0..6,
+        ),
         pages in prop_oneof![0..3u32, Just(1028), Just(u32::MAX)],
     ) {
         compare(nomsg, len, reads.iter().map(|(p, l)| (p * 4, *l)).collect(), pages)?;

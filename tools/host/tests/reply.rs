@@ -295,7 +295,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(cases(4096))]
 
     #[test]
     fn every_byte_arrives_once(case in case(), cuts in cuts()) {
@@ -304,7 +304,9 @@ proptest! {
 
     /// Chunks made to measure, so that most replies are sent.
     #[test]
-    fn exact_chunks_suffice(mut case in case(), cuts in cuts(), room in 0..2u32, split in 1..50u32) {
+    fn exact_chunks_suffice(
+        mut case in case(), cuts in cuts(), room in 0..2u32, split in 1..50u32,
+    ) {
         case.payloads.retain(|payload| payload.offset % 4 == 0 && payload.len < 5000);
         case.writes = case.payloads.iter()
             .map(|payload| vec![payload.len / split, 0, payload.len - payload.len / split + room])

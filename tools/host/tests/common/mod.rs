@@ -203,3 +203,14 @@ impl<'a> Cuts<'a> {
 pub(crate) fn cuts() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(prop_oneof![1..9u32, Just(4096), Just(u32::MAX)], 1..6)
 }
+
+/// Runs `count` cases, or as many as PROPTEST_CASES says; what fails becomes a test of its own
+/// instead of a file of seeds.
+pub(crate) fn cases(count: u32) -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = count;
+    }
+    config.failure_persistence = None;
+    config
+}
