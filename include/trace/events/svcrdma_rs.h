@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM svcrdma_rs
+
+#if !defined(_TRACE_SVCRDMA_RS_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_SVCRDMA_RS_H
+#include <linux/tracepoint.h>
+
+/* A connection was accepted, or could not be: status is an errno. */
+TRACE_EVENT(svcrdma_rs_accept,
+	TP_PROTO(u64 conn, int status, u32 receive, u32 send, u32 credits),
+	TP_ARGS(conn, status, receive, send, credits),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(int, status)
+		__field(u32, receive)
+		__field(u32, send)
+		__field(u32, credits)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->status = status;
+		__entry->receive = receive;
+		__entry->send = send;
+		__entry->credits = credits;
+	),
+	TP_printk("conn=%llu status=%d receive=%u send=%u credits=%u",
+		  __entry->conn, __entry->status, __entry->receive,
+		  __entry->send, __entry->credits)
+);
+
+/* A connection starts to close: cause as in rust/svc/conn.rs, detail with it. */
+TRACE_EVENT(svcrdma_rs_close,
+	TP_PROTO(u64 conn, u32 cause, int detail),
+	TP_ARGS(conn, cause, detail),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(u32, cause)
+		__field(int, detail)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->cause = cause;
+		__entry->detail = detail;
+	),
+	TP_printk("conn=%llu cause=%u detail=%d",
+		  __entry->conn, __entry->cause, __entry->detail)
+);
+
+/* The hardware half of a connection is gone. */
+TRACE_EVENT(svcrdma_rs_dead,
+	TP_PROTO(u64 conn),
+	TP_ARGS(conn),
+	TP_STRUCT__entry(__field(u64, conn)),
+	TP_fast_assign(__entry->conn = conn;),
+	TP_printk("conn=%llu", __entry->conn)
+);
+
+/* A Call that could not be decoded: reason as in rust/proto/error.rs. */
+TRACE_EVENT(svcrdma_rs_malformed,
+	TP_PROTO(u64 conn, u32 xid, u32 reason, u32 len),
+	TP_ARGS(conn, xid, reason, len),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(u32, xid)
+		__field(u32, reason)
+		__field(u32, len)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->xid = xid;
+		__entry->reason = reason;
+		__entry->len = len;
+	),
+	TP_printk("conn=%llu xid=0x%08x reason=%u len=%u",
+		  __entry->conn, __entry->xid, __entry->reason, __entry->len)
+);
+
+/* A reply whose form is ERR_CHUNK: no chunk takes it. */
+TRACE_EVENT(svcrdma_rs_refused,
+	TP_PROTO(u64 conn, u32 xid, u32 len),
+	TP_ARGS(conn, xid, len),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(u32, xid)
+		__field(u32, len)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->xid = xid;
+		__entry->len = len;
+	),
+	TP_printk("conn=%llu xid=0x%08x len=%u",
+		  __entry->conn, __entry->xid, __entry->len)
+);
+#endif
+#include <trace/define_trace.h>

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe types over C objects: all unsafe code of the module, and nothing of the protocol.
+//!
+//! `sunrpc` and `rdma` do not know each other: what passes between them is in `page` and `context`.
+
+#[path = "../bindings/mod.rs"]
+mod bindings;
+
+pub(crate) mod addr;
+pub(crate) mod context;
+pub(crate) mod page;
+pub(crate) mod rdma;
+pub(crate) mod ring;
+pub(crate) mod sunrpc;
+pub(crate) mod sysctl;
+pub(crate) mod trace;
+pub(crate) mod workqueue;
+
+/// Whether a line may go to the log now: at most ten in five seconds.
+pub(crate) fn ratelimit() -> bool {
+    // SAFETY: The function has no preconditions.
+    unsafe { bindings::ratelimit() }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages, and byte streams laid over them: what `sunrpc` and `rdma` hand each other.
+//!
+//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h)
+
+use super::bindings;
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::prelude::*;
+
+pub(crate) use kernel::page::PAGE_SIZE;
+
+/// One reference to a page of order 0, or to one page of a large folio.
+///
+/// # Invariants
+///
+/// The pointer is to a valid `struct page` in the kernel's linear map, and this value owns one
+/// reference to it.
+#[repr(transparent)]
+pub(crate) struct OwnedPage(NonNull<bindings::page>);
+
+// SAFETY: A reference to a page belongs to no thread.
+unsafe impl Send for OwnedPage {}
+// SAFETY: A shared `OwnedPage` only gives reads of the page's address and state.
+unsafe impl Sync for OwnedPage {}
+
+impl OwnedPage {
+    /// Allocates a page, zeroed if the kernel is configured so. May sleep, does not try hard.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The function has no preconditions.
+        let page = unsafe { bindings::alloc_page() };
+        // INVARIANT: A newly allocated page has one reference, which is the caller's, and is in
+        // the linear map since the allocation did not ask for high memory.
+        NonNull::new(page).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    ///
+    /// - `page` is a valid page of the linear map.
+    /// - The caller owns a reference to it and gives it away.
+    pub(super) unsafe fn from_raw(page: NonNull<bindings::page>) -> Self {
+        // INVARIANT: By the safety requirements of this function.
+        Self(page)
+    }
+
+    /// The page, whose reference stays here.
+    pub(super) fn as_ptr(&self) -> *mut bindings::page {
+        self.0.as_ptr()
+    }
+
+    /// The address of the first byte, which stays valid as long as `self` does.
+    pub(super) fn address(&self) -> *mut u8 {
+        // SAFETY: By the type invariant the page is valid and in the linear map.
+        unsafe { bindings::page_address(self.as_ptr()) }.cast()
+    }
+
+    /// Whether this is the only reference and neither page cache nor LRU know the page, so that it
+    /// may be written and used again.
+    pub(crate) fn is_private(&self) -> bool {
+        // SAFETY: By the type invariant the page is valid.
+        unsafe { bindings::page_is_private(self.as_ptr()) }
+    }
+}
+
+impl Drop for OwnedPage {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant `self` owns a reference.
+        unsafe { bindings::put_page(self.as_ptr()) };
+    }
+}
+
+/// Bytes that follow each other over consecutive pages of a [`Stream`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Part {
+    /// Index of the page with the first byte.
+    pub(crate) page: usize,
+    /// Where in that page the first byte is, less than [`PAGE_SIZE`].
+    pub(crate) offset: usize,
+    /// Number of bytes.
+    pub(crate) len: usize,
+}
+
+/// Bytes of a [`Stream`] that are in one page.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    /// Index of the page.
+    pub(crate) page: usize,
+    /// Where in the page.
+    pub(crate) offset: usize,
+    /// Number of bytes, not 0.
+    pub(crate) len: usize,
+}
+
+/// The number of parts: the head, the pages and the tail of an `xdr_buf`.
+const PARTS: usize = 3;
+
+/// A byte stream over pages that this value owns.
+///
+/// The capacity is given once and never grows, so nothing is allocated on the way of a Call.
+pub(crate) struct Stream {
+    pages: KVec<OwnedPage>,
+    parts: [Part; PARTS],
+}
+
+impl Stream {
+    /// Makes an empty stream with room for `pages` pages. May sleep.
+    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
+        Ok(Self {
+            pages: KVec::with_capacity(pages, GFP_KERNEL)?,
+            parts: [Part::default(); PARTS],
+        })
+    }
+
+    /// The number of pages there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.pages.capacity()
+    }
+
+    /// The pages.
+    pub(crate) fn pages(&self) -> &[OwnedPage] {
+        self.pages.as_slice()
+    }
+
+    /// The pages, to exchange.
+    pub(super) fn pages_mut(&mut self) -> &mut [OwnedPage] {
+        self.pages.as_mut_slice()
+    }
+
+    /// Adds a page; gives it back when there is no room.
+    pub(crate) fn push(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
+        if self.pages.len() == self.pages.capacity() {
+            return Err(page);
+        }
+        // The room was just checked, and the error would only drop the page.
+        self.pages.push_within_capacity(page).map_err(|e| e.0)
+    }
+
+    /// Takes the last page out.
+    pub(crate) fn pop(&mut self) -> Option<OwnedPage> {
+        self.pages.pop()
+    }
+
+    /// Puts a new page in the place of each that somebody else has a reference to, and returns how
+    /// many could not be replaced and are gone. May sleep.
+    pub(crate) fn renew(&mut self) -> usize {
+        let before = self.pages.len();
+        self.pages
+            .retain(|page| page.is_private() || OwnedPage::new().map(|new| *page = new).is_ok());
+        before - self.pages.len()
+    }
+
+    /// Says where the bytes lie, in their order.
+    pub(crate) fn lay(&mut self, parts: [Part; PARTS]) {
+        self.parts = parts;
+    }
+
+    /// Says that the stream is the first `len` bytes of the pages.
+    pub(crate) fn lay_flat(&mut self, len: usize) {
+        let part = Part {
+            page: 0,
+            offset: 0,
+            len,
+        };
+        self.lay([part, Part::default(), Part::default()]);
+    }
+
+    /// The piece at byte `at` of the stream, `max` bytes or shorter; none beyond its end.
+    pub(crate) fn piece(&self, at: usize, max: usize) -> Option<Piece> {
+        let mut at = at;
+        for part in &self.parts {
+            if at < part.len {
+                let start = part.offset.checked_add(at)?;
+                let offset = start % PAGE_SIZE;
+                return Some(Piece {
+                    page: part.page.checked_add(start / PAGE_SIZE)?,
+                    offset,
+                    len: max.min(part.len - at).min(PAGE_SIZE - offset),
+                });
+            }
+            at -= part.len;
+        }
+        None
+    }
+
+    /// Copies `bytes` to byte `at` of the stream, as far as the stream goes.
+    ///
+    /// Only for pages that were allocated with [`OwnedPage::new`] and are not mapped for a device.
+    pub(crate) fn fill(&mut self, at: usize, bytes: &[u8]) {
+        self.for_each_piece(at..at.saturating_add(bytes.len()), |to, done, len| {
+            if let Some(from) = bytes.get(done..done + len) {
+                // SAFETY: `to` is valid for `len` bytes by `for_each_piece`, and a slice of Rust
+                // memory does not overlap with a page that this stream owns.
+                unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
+            }
+        });
+    }
+
+    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes.
+    pub(crate) fn zero(&mut self, at: usize, len: usize) {
+        self.for_each_piece(at..at.saturating_add(len), |to, _, len| {
+            // SAFETY: `to` is valid for `len` bytes by `for_each_piece`.
+            unsafe { core::ptr::write_bytes(to, 0, len) };
+        });
+    }
+
+    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`;
+    /// the address is valid for reads and writes of that length while `f` runs.
+    fn for_each_piece(&mut self, range: Range<usize>, mut f: impl FnMut(*mut u8, usize, usize)) {
+        let mut at = range.start;
+        while at < range.end {
+            let Some(piece) = self.piece(at, range.end - at) else {
+                return;
+            };
+            let Some(page) = self.pages.get(piece.page) else {
+                return;
+            };
+            // `piece.offset + piece.len` is at most `PAGE_SIZE`.
+            f(
+                page.address().wrapping_add(piece.offset),
+                at - range.start,
+                piece.len,
+            );
+            at += piece.len;
+        }
+    }
+}

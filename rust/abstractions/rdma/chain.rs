@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chains of work requests, which one call posts.
+//!
+//! A chain and its scatter/gather entries are built by hand in arrays that are made once: a driver
+//! copies what it needs while it posts, so one chain serves a queue pair for ever.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    device::Pd,
+    transfer::{
+        SendBuffer,
+        Transfer, //
+    },
+};
+use crate::abstractions::bindings;
+use core::ops::Range;
+use kernel::prelude::*;
+
+/// Memory of the peer.
+#[derive(Clone, Copy)]
+pub(crate) struct Remote {
+    /// The handle of the segment.
+    pub(crate) key: u32,
+    /// The address of the first byte, in the peer's terms.
+    pub(crate) addr: u64,
+}
+
+/// Which way an RDMA operation goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Rdma {
+    /// From the peer's memory to ours.
+    Read,
+    /// From our memory to the peer's.
+    Write,
+}
+
+/// What a Send carries.
+pub(crate) struct Message<'a, R> {
+    /// The transport header, and whatever was copied behind it.
+    pub(crate) buffer: &'a SendBuffer,
+    /// How many bytes of the buffer.
+    pub(crate) len: usize,
+    /// What follows them: ranges of the transfer's stream.
+    pub(crate) rest: Option<(&'a Transfer, R)>,
+    /// The handle that the peer's device is to invalidate.
+    pub(crate) invalidate: Option<u32>,
+}
+
+/// A chain of work requests under construction.
+///
+/// # Invariants
+///
+/// `wrs` and `sges` have room that was given once; the entries of work request *k* begin at
+/// `starts[k]` in `sges`.
+pub(crate) struct Chain {
+    wrs: KVec<bindings::ib_rdma_wr>,
+    sges: KVec<bindings::ib_sge>,
+    starts: KVec<usize>,
+    max_sge: usize,
+    max_read_sge: usize,
+    local_key: u32,
+}
+
+// SAFETY: Pointers in `wrs` are set when a chain is posted and mean nothing afterwards.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    /// Makes a chain for `wrs` work requests of up to `max_sge` pieces each, RDMA Reads of up to
+    /// `max_read_sge`. May sleep.
+    pub(crate) fn new(pd: &Pd, wrs: usize, max_sge: usize, max_read_sge: usize) -> Result<Self> {
+        Ok(Self {
+            wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
+            sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
+            starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
+            max_sge,
+            max_read_sge: max_read_sge.min(max_sge),
+            local_key: pd.local_key(),
+        })
+    }
+
+    /// Makes the chain empty.
+    pub(crate) fn clear(&mut self) {
+        self.wrs.clear();
+        self.sges.clear();
+        self.starts.clear();
+    }
+
+    /// The number of work requests in the chain.
+    pub(crate) fn len(&self) -> usize {
+        self.wrs.len()
+    }
+
+    /// Whether there is no room for a work request.
+    pub(crate) fn is_full(&self) -> bool {
+        self.wrs.len() == self.wrs.capacity()
+    }
+
+    /// Adds an RDMA operation between `remote` and up to `len` bytes of the transfer from byte
+    /// `at` on; returns how many bytes one work request takes, 0 if there is no room.
+    pub(crate) fn rdma(
+        &mut self,
+        rdma: Rdma,
+        remote: Remote,
+        transfer: &Transfer,
+        at: usize,
+        len: usize,
+    ) -> usize {
+        let (opcode, max_sge) = match rdma {
+            Rdma::Read => (bindings::ib_wr_opcode_IB_WR_RDMA_READ, self.max_read_sge),
+            Rdma::Write => (bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, self.max_sge),
+        };
+        if self.is_full() {
+            return 0;
+        }
+        let start = self.sges.len();
+        let taken = self.gather(transfer, at..at.saturating_add(len), start + max_sge);
+        if taken > 0 {
+            let mut wr = self.request(opcode, start);
+            wr.remote_addr = remote.addr;
+            wr.rkey = remote.key;
+            self.add(wr, start);
+        }
+        taken
+    }
+
+    /// Adds a Send; returns whether there was room for it and its pieces.
+    pub(crate) fn send<R: Iterator<Item = Range<usize>>>(
+        &mut self,
+        message: Message<'_, R>,
+    ) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let start = self.sges.len();
+        let addr = message.buffer.sync(message.len);
+        let mut whole = self.sge(addr, message.len);
+        if let Some((transfer, ranges)) = message.rest {
+            for range in ranges {
+                let len = range.end.saturating_sub(range.start);
+                whole = whole && self.gather(transfer, range, start + self.max_sge) == len;
+            }
+        }
+        if !whole {
+            self.sges.truncate(start);
+            return false;
+        }
+        let mut wr = self.request(bindings::ib_wr_opcode_IB_WR_SEND, start);
+        if let Some(key) = message.invalidate {
+            wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+            wr.wr.ex.invalidate_rkey = core::mem::ManuallyDrop::new(key);
+        }
+        self.add(wr, start);
+        true
+    }
+
+    fn request(&self, opcode: bindings::ib_wr_opcode, start: usize) -> bindings::ib_rdma_wr {
+        let mut wr: bindings::ib_rdma_wr = super::zeroed();
+        wr.wr.opcode = opcode;
+        // CAST: There are at most `max_sge` entries.
+        wr.wr.num_sge = (self.sges.len() - start) as c_int;
+        wr
+    }
+
+    fn add(&mut self, wr: bindings::ib_rdma_wr, start: usize) {
+        // There is room by the type invariant, as `is_full` was checked.
+        if self.starts.push_within_capacity(start).is_ok() {
+            let _ = self.wrs.push_within_capacity(wr);
+        }
+    }
+
+    fn sge(&mut self, addr: u64, len: usize) -> bool {
+        let sge = bindings::ib_sge {
+            addr,
+            // CAST: A piece is at most a page.
+            length: len as u32,
+            lkey: self.local_key,
+        };
+        self.sges.push_within_capacity(sge).is_ok()
+    }
+
+    /// Adds pieces for `range` of the transfer until there are `max` entries; returns how many
+    /// bytes they have.
+    fn gather(&mut self, transfer: &Transfer, range: Range<usize>, max: usize) -> usize {
+        let mut at = range.start;
+        while at < range.end && self.sges.len() < max {
+            let Some((addr, piece)) = transfer.mapped_piece(at, range.end - at) else {
+                break;
+            };
+            if !self.sge(addr, piece.len) {
+                break;
+            }
+            at += piece.len;
+        }
+        at - range.start
+    }
+
+    /// Links the requests, gives each the completion that `cqe` has for its index, asks for a
+    /// completion of the last one if `signal`, and returns the first; null if there is none.
+    ///
+    /// The pointers are valid until the chain changes.
+    pub(super) fn link(
+        &mut self,
+        signal: bool,
+        mut cqe: impl FnMut(usize) -> *mut bindings::ib_cqe,
+    ) -> *const bindings::ib_send_wr {
+        let mut next: *mut bindings::ib_send_wr = core::ptr::null_mut();
+        let sges = self.sges.as_mut_ptr();
+        for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
+            let start = self.starts.get(i).copied().unwrap_or(0);
+            wr.wr.sg_list = sges.wrapping_add(start);
+            wr.wr.__bindgen_anon_1.wr_cqe = core::mem::ManuallyDrop::new(cqe(i));
+            wr.wr.send_flags = match next.is_null() && signal {
+                true => bindings::ib_send_flags_IB_SEND_SIGNALED as c_int,
+                false => 0,
+            };
+            wr.wr.next = next;
+            next = &raw mut wr.wr;
+        }
+        next.cast_const()
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connection manager: ids, and the events of their connections.
+//!
+//! Event handlers run on workqueues of the RDMA core with the id's own lock held: they may sleep,
+//! and they must not drop the id they are called for.
+//!
+//! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
+
+use super::device::IbDevice;
+use crate::abstractions::{
+    addr::{
+        Addr,
+        Net, //
+    },
+    bindings,
+};
+use core::{
+    cell::Cell,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+};
+
+/// Who is told of an id's events, its context.
+pub(crate) trait Events: Send + Sync + 'static {
+    /// A peer wants to connect to this listening id. Unless `new` is adopted the peer is rejected.
+    /// The listener's lock is held as well: whoever waits here stops all connecting.
+    fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request) {}
+
+    /// Something has happened to a connection, or to the device of a listening id.
+    fn event(this: ArcBorrow<'_, Self>, event: Event);
+}
+
+/// What can happen.
+#[derive(Clone, Copy)]
+pub(crate) enum Event {
+    /// The peer knows that it was accepted.
+    Established,
+    /// The connection is over; the number is the core's (`enum rdma_cm_event_type`).
+    Gone(u32),
+    /// The device goes, and waits until the id is destroyed.
+    DeviceRemoval,
+}
+
+/// What a peer asks for.
+pub(crate) struct Request {
+    private: [u8; Self::PRIVATE],
+    private_len: usize,
+    /// How many RDMA Reads the peer serves at a time.
+    pub(crate) reads: u8,
+}
+
+impl Request {
+    /// The bytes of private data that are looked at.
+    const PRIVATE: usize = 16;
+
+    /// # Safety
+    ///
+    /// `param` is of a connect request, and valid with its private data.
+    unsafe fn from_raw(param: *const bindings::rdma_conn_param) -> Self {
+        let mut this = Self {
+            private: [0; Self::PRIVATE],
+            private_len: 0,
+            // SAFETY: By the safety requirements of this function.
+            reads: unsafe { (*param).initiator_depth },
+        };
+        // SAFETY: As above.
+        let (data, len) = unsafe { ((*param).private_data, (*param).private_data_len) };
+        if !data.is_null() {
+            this.private_len = usize::from(len).min(Self::PRIVATE);
+            // SAFETY: As above; there is room for as many bytes.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    data.cast::<u8>(),
+                    this.private.as_mut_ptr(),
+                    this.private_len,
+                )
+            };
+        }
+        this
+    }
+
+    /// The peer's private data, as far as it matters: its first 16 bytes.
+    pub(crate) fn private_data(&self) -> &[u8] {
+        self.private.get(..self.private_len).unwrap_or(&[])
+    }
+}
+
+/// The id of a peer that wants to connect.
+pub(crate) struct NewId<'a> {
+    id: NonNull<bindings::rdma_cm_id>,
+    adopted: &'a Cell<bool>,
+}
+
+impl NewId<'_> {
+    /// Takes the id over; `context` is told of its events from now on.
+    pub(crate) fn adopt<E: Events>(self, context: Arc<E>) -> CmId<E> {
+        self.adopted.set(true);
+        let id = self.id.as_ptr();
+        // SAFETY: The id is live, and its lock is held while the handler runs, so that no event
+        // comes in between.
+        unsafe {
+            (*id).context = Arc::as_ptr(&context).cast_mut().cast();
+            (*id).event_handler = Some(handle::<E>);
+        }
+        // INVARIANT: As just set.
+        CmId {
+            id: self.id,
+            _context: context,
+        }
+    }
+
+    /// The device that the peer is connected to.
+    pub(crate) fn device(&self) -> Option<IbDevice> {
+        // SAFETY: The id is live.
+        let device = NonNull::new(unsafe { (*self.id.as_ptr()).device })?;
+        // SAFETY: A device stays until the ids on it are destroyed.
+        Some(unsafe { IbDevice::from_raw(device) })
+    }
+
+    /// The address of the peer.
+    pub(crate) fn peer(&self) -> Addr {
+        // SAFETY: The id is live.
+        unsafe { peer_of(self.id) }
+    }
+}
+
+/// # Safety
+///
+/// `id` is live.
+unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
+    // SAFETY: By the safety requirements of this function.
+    unsafe { Addr::from_raw((&raw const (*id.as_ptr()).route.addr.dst_addr).cast()) }
+}
+
+/// An id; dropping it destroys it, which waits for its handler to end. Sleeps.
+///
+/// # Invariants
+///
+/// `id` is live, its context is `_context`, and its handler is [`handle`] of `E`.
+pub(crate) struct CmId<E: Events> {
+    id: NonNull<bindings::rdma_cm_id>,
+    _context: Arc<E>,
+}
+
+// SAFETY: Ids may be used on any thread, and `Arc<E>` is `Send`.
+unsafe impl<E: Events> Send for CmId<E> {}
+// SAFETY: As above.
+unsafe impl<E: Events> Sync for CmId<E> {}
+
+impl<E: Events> CmId<E> {
+    /// Listens on `addr` in `net`; `context` is told of connect requests. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The RDMA core's: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
+    pub(crate) fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
+        let raw = Arc::as_ptr(&context).cast_mut().cast();
+        // SAFETY: `net` is live, and the context lives until the id is destroyed.
+        let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw) };
+        // INVARIANT: As just made.
+        let this = Self {
+            id: NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?,
+            _context: context,
+        };
+        // IPv4 and IPv6 listeners have the same port.
+        // SAFETY: The id is live by the type invariant.
+        to_result(unsafe { bindings::rdma_set_afonly(this.as_ptr(), 1) })?;
+        // SAFETY: As above; the address is valid and only read.
+        to_result(unsafe { bindings::rdma_bind_addr(this.as_ptr(), addr.as_ptr()) })?;
+        // SAFETY: As above. The backlog is for iWARP only; we bound what waits ourselves.
+        to_result(unsafe { bindings::rdma_listen(this.as_ptr(), 128) })?;
+        Ok(this)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut bindings::rdma_cm_id {
+        self.id.as_ptr()
+    }
+
+    /// Our address.
+    pub(crate) fn local(&self) -> Addr {
+        // SAFETY: The id is live by the type invariant; the address is set when it is bound.
+        unsafe { Addr::from_raw((&raw const (*self.as_ptr()).route.addr.src_addr).cast()) }
+    }
+
+    /// The peer's address.
+    pub(crate) fn peer(&self) -> Addr {
+        // SAFETY: The id is live by the type invariant.
+        unsafe { peer_of(self.id) }
+    }
+
+    /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no
+    /// Receive tries again without end: waiting for a Receive is our back-pressure. May sleep.
+    pub(crate) fn accept(&self, private: &[u8], reads: u8) -> Result {
+        let mut param: bindings::rdma_conn_param = pin_init::zeroed();
+        param.private_data = private.as_ptr().cast();
+        param.private_data_len = u8::try_from(private.len()).map_err(|_| EINVAL)?;
+        param.initiator_depth = reads;
+        param.rnr_retry_count = 7;
+        // SAFETY: The id is live by the type invariant.
+        unsafe { bindings::rdma_lock_handler(self.as_ptr()) };
+        // SAFETY: As above; `param` is only read.
+        let accepted = to_result(unsafe { bindings::rdma_accept(self.as_ptr(), &mut param) });
+        // SAFETY: As locked above.
+        unsafe { bindings::rdma_unlock_handler(self.as_ptr()) };
+        accepted
+    }
+
+    /// Ends the connection, if there is one. May sleep, does not wait for the peer.
+    pub(super) fn disconnect(&self) {
+        // The error only says that there is no connection (any more).
+        // SAFETY: The id is live by the type invariant.
+        let _ = unsafe { bindings::rdma_disconnect(self.as_ptr()) };
+    }
+}
+
+impl<E: Events> Drop for CmId<E> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; no handler runs after this has returned.
+        unsafe { bindings::rdma_destroy_id(self.as_ptr()) };
+    }
+}
+
+/// # Safety
+///
+/// The RDMA core calls this for an id whose context is an `Arc<E>` that lives as long as the id,
+/// or for a new id that has inherited both from such a listening id, which lives meanwhile.
+unsafe extern "C" fn handle<E: Events>(
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    // SAFETY: By the safety requirements of this function.
+    let context = unsafe { ArcBorrow::from_raw((*id).context.cast::<E>().cast_const()) };
+    // SAFETY: As above.
+    let kind = unsafe { (*event).event };
+    match kind {
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST => {
+            let adopted = Cell::new(false);
+            let new = NewId {
+                // SAFETY: The new id is not null.
+                id: unsafe { NonNull::new_unchecked(id) },
+                adopted: &adopted,
+            };
+            // SAFETY: A connect request has these parameters while the handler runs.
+            let request = unsafe { Request::from_raw(&raw const *(*event).param.conn) };
+            E::connect_request(context, new, &request);
+            // The core destroys, and so rejects, what nobody has taken.
+            c_int::from(!adopted.get())
+        }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
+            E::event(context, Event::Established);
+            0
+        }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => 0,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => {
+            E::event(context, Event::DeviceRemoval);
+            0
+        }
+        other => {
+            E::event(context, Event::Gone(other));
+            0
+        }
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: the hardware half of a connection.
+//!
+//! Whoever has a [`Qp`] may post to it; dropping it disconnects, waits until all posted work has
+//! completed and its completions were handled, and destroys queue pair and id.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    chain::Chain,
+    cm::{
+        CmId,
+        Events, //
+    },
+    cq::Cq,
+    device::Pd,
+    receive::{
+        Receive,
+        ReceivePool, //
+    },
+};
+use crate::abstractions::bindings;
+use kernel::{
+    error::to_result,
+    ffi::c_void,
+    prelude::*,
+    str::CStr,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+};
+
+/// Who handles the completions of a queue pair, its context.
+pub(crate) trait Handler: Send + Sync + Sized + 'static {
+    /// What belongs to a Call beside its message.
+    type Call: Default + Send;
+
+    /// A message has arrived. On the RDMA core's workqueue; must not sleep.
+    fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>);
+
+    /// A Receive has failed, which ends the connection. As above.
+    fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
+
+    /// The work in slot `slot` has completed. As above.
+    fn sent(this: ArcBorrow<'_, Self>, slot: usize, status: Status);
+
+    /// The device reports an error of the queue pair. In any context, with hard interrupts
+    /// perhaps disabled: takes no locks.
+    fn failed(this: ArcBorrow<'_, Self>);
+}
+
+/// How work ended (`enum ib_wc_status`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status(bindings::ib_wc_status);
+
+impl Status {
+    pub(super) fn new(status: bindings::ib_wc_status) -> Self {
+        Self(status)
+    }
+
+    /// Whether it was done.
+    pub(crate) fn is_success(self) -> bool {
+        self.0 == bindings::ib_wc_status_IB_WC_SUCCESS
+    }
+
+    /// Whether it was not tried, because the queue pair is in error.
+    pub(crate) fn is_flush(self) -> bool {
+        self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
+    }
+
+    /// The number.
+    pub(crate) fn code(self) -> i32 {
+        i32::try_from(self.0).unwrap_or(i32::MAX)
+    }
+
+    /// What the RDMA core calls it.
+    pub(crate) fn name(code: i32) -> &'static CStr {
+        // SAFETY: The function takes any number and returns a static string.
+        unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(code as bindings::ib_wc_status)) }
+    }
+}
+
+/// A place in the send queue: names posted work in its completion.
+#[repr(C)]
+struct Slot {
+    /// First, so that the pointers are the same.
+    cqe: bindings::ib_cqe,
+    index: usize,
+}
+
+/// What a queue pair is made of.
+pub(crate) struct Parts<'a, H: Handler> {
+    /// The protection domain.
+    pub(crate) pd: &'a Arc<Pd>,
+    /// Where Receives come from.
+    pub(crate) receives: &'a Arc<ReceivePool<H>>,
+    /// Where they complete.
+    pub(crate) receive_cq: &'a Arc<Cq>,
+    /// Where all else completes: a share of at least `depth + 1` entries.
+    pub(crate) send_cq: Cq,
+    /// How many work requests can be posted at once.
+    pub(crate) depth: u32,
+    /// How many pieces a work request can have.
+    pub(crate) max_sge: u32,
+}
+
+/// A queue pair on its id.
+///
+/// # Invariants
+///
+/// `id` has a live queue pair with context `_context` and completions in `slots`, which stay where
+/// they are.
+pub(crate) struct Qp<H: Handler, E: Events> {
+    slots: KVec<Slot>,
+    _context: Arc<H>,
+    _receives: Arc<ReceivePool<H>>,
+    receive_cq: Arc<Cq>,
+    send_cq: Cq,
+    id: CmId<E>,
+}
+
+impl<H: Handler, E: Events> Qp<H, E> {
+    /// Makes a queue pair; when that fails `id` is dropped, which rejects the peer. May sleep.
+    pub(crate) fn new(id: CmId<E>, context: Arc<H>, parts: Parts<'_, H>) -> Result<Self> {
+        let mut slots = KVec::with_capacity(parts.depth as usize, GFP_KERNEL)?;
+        for index in 0..parts.depth as usize {
+            let cqe = bindings::ib_cqe {
+                done: Some(Self::done),
+            };
+            slots.push(Slot { cqe, index }, GFP_KERNEL)?;
+        }
+        let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
+        attr.event_handler = Some(Self::event);
+        attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
+        attr.send_cq = parts.send_cq.as_ptr();
+        attr.recv_cq = parts.receive_cq.as_ptr();
+        attr.srq = parts.receives.srq_ptr().ok_or(ENODEV)?;
+        // One more, for the marker of `ib_drain_sq`.
+        attr.cap.max_send_wr = parts.depth + 1;
+        attr.cap.max_send_sge = parts.max_sge;
+        attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
+        attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
+        // SAFETY: The id is live and has a device; everything in `attr` lives until `drop` has
+        // destroyed the queue pair.
+        to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), parts.pd.as_ptr(), &mut attr) })?;
+        // INVARIANT: As just made; `slots` does not grow, and its memory does not move.
+        Ok(Self {
+            slots,
+            _context: context,
+            _receives: parts.receives.clone(),
+            receive_cq: parts.receive_cq.clone(),
+            send_cq: parts.send_cq,
+            id,
+        })
+    }
+
+    /// The id.
+    pub(crate) fn id(&self) -> &CmId<E> {
+        &self.id
+    }
+
+    fn as_ptr(&self) -> *mut bindings::ib_qp {
+        // SAFETY: By the type invariant; `qp` does not change until `drop`.
+        unsafe { (*self.id.as_ptr()).qp }
+    }
+
+    /// Posts the chain, whose work gets the slots from `first` on, modulo their number; the last
+    /// one completes visibly if `signal`. Does not sleep. The caller lets no two calls overlap.
+    ///
+    /// # Errors
+    ///
+    /// The driver's. Some of the chain may have been posted: the connection is to be closed.
+    pub(crate) fn post(&self, chain: &mut Chain, first: usize, signal: bool) -> Result {
+        let count = self.slots.len();
+        let slots = self.slots.as_ptr();
+        let wr = chain.link(signal, |i| {
+            // CAST: `cqe` is the first field; it is not written to.
+            slots.wrapping_add((first + i) % count).cast_mut().cast()
+        });
+        if wr.is_null() {
+            return Ok(());
+        }
+        let mut bad = core::ptr::null();
+        // SAFETY: The queue pair is live by the type invariant. `link` made a chain whose requests
+        // and entries are valid during the call; the memory they name belongs to the work that the
+        // caller keeps until its completion, or until this `Qp` is dropped.
+        to_result(unsafe { bindings::ib_post_send(self.as_ptr(), wr, &mut bad) })
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for work of a queue pair that [`Self::new`] made.
+    unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
+        // SAFETY: By the safety requirements of this function.
+        let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
+        // SAFETY: Slots live until the queue pair's completions were handled.
+        let index = unsafe { (*slot).index };
+        // SAFETY: By the safety requirements of this function.
+        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: As for the slots.
+        let handler = unsafe { Self::handler((*qp).qp_context) };
+        H::sent(handler, index, status);
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a queue pair that [`Self::new`] made.
+    unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // SAFETY: By the safety requirements of this function.
+        let event = unsafe { (*event).event };
+        let fatal = [
+            bindings::ib_event_type_IB_EVENT_QP_FATAL,
+            bindings::ib_event_type_IB_EVENT_QP_REQ_ERR,
+            bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
+        ];
+        if fatal.contains(&event) {
+            // SAFETY: By the safety requirements of this function.
+            H::failed(unsafe { Self::handler(context) });
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `context` is of a queue pair that [`Self::new`] made, and that is not destroyed for `'a`.
+    unsafe fn handler<'a>(context: *mut c_void) -> ArcBorrow<'a, H> {
+        // CAST: `new` has set it to this type.
+        // SAFETY: By the safety requirements of this function the `Qp` keeps its `Arc`.
+        unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) }
+    }
+}
+
+impl<H: Handler, E: Events> Drop for Qp<H, E> {
+    fn drop(&mut self) {
+        self.id.disconnect();
+        // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
+        // `Qp`; there is room for the marker.
+        unsafe { bindings::ib_drain_qp(self.as_ptr()) };
+        // Draining with a shared receive queue handles completions here, while the worker may
+        // still have a batch that it has copied before.
+        self.send_cq.flush();
+        self.receive_cq.flush();
+        // SAFETY: The id has a queue pair by the type invariant, without work now.
+        unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) };
+    }
+}

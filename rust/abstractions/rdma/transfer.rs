@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that the device reads or writes: pages of a Call or a reply, and send buffers.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::device::Pd;
+use crate::abstractions::{
+    bindings,
+    page::{
+        OwnedPage,
+        Piece,
+        Stream,
+        PAGE_SIZE, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The device reads: RDMA Write and Send.
+    ToDevice,
+    /// The device writes: RDMA Read and Receive.
+    FromDevice,
+}
+
+/// Maps a whole page for the device.
+///
+/// # Safety
+///
+/// `page` stays valid, and with [`Direction::FromDevice`] nobody else uses it, until
+/// [`unmap_page`].
+pub(super) unsafe fn map_page(pd: &Pd, page: &OwnedPage, direction: Direction) -> Result<u64> {
+    let to_device = direction == Direction::ToDevice;
+    // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
+    let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), to_device) };
+    // SAFETY: `pd` holds the device.
+    match unsafe { bindings::ib_dma_mapping_error(pd.device_ptr(), addr) } {
+        0 => Ok(addr),
+        _ => Err(ENOMEM),
+    }
+}
+
+/// Undoes [`map_page`].
+///
+/// # Safety
+///
+/// `addr` comes from [`map_page`] with the same `pd` and `direction`, and no posted work names it.
+pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
+    let to_device = direction == Direction::ToDevice;
+    // SAFETY: `pd` holds the device; the rest by the safety requirements of this function.
+    unsafe { bindings::ib_dma_unmap_page(pd.device_ptr(), addr, to_device) };
+}
+
+/// Pages of one Call or one reply, and where the device finds them while they are mapped.
+///
+/// Room for pages is given once, so that nothing is allocated per Call.
+///
+/// # Invariants
+///
+/// While `mapping` is there, `addrs` are the device's addresses of the stream's pages, in order.
+pub(crate) struct Transfer {
+    stream: Stream,
+    addrs: KVec<u64>,
+    mapping: Option<(Arc<Pd>, Direction)>,
+}
+
+impl Transfer {
+    /// Makes one with room for `pages` pages. May sleep.
+    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
+        // INVARIANT: Nothing is mapped.
+        Ok(Self {
+            stream: Stream::with_capacity(pages)?,
+            addrs: KVec::with_capacity(pages, GFP_KERNEL)?,
+            mapping: None,
+        })
+    }
+
+    /// The number of pages there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.stream.capacity()
+    }
+
+    /// The bytes, which the device does not see (any more): undoes the mapping.
+    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+        self.unmap();
+        &mut self.stream
+    }
+
+    /// Maps all pages for the device.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` when the device has no address for a page; nothing is mapped then.
+    pub(crate) fn map(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result {
+        self.unmap();
+        // INVARIANT: `addrs` is empty and grows in the order of the pages; on an error `unmap`
+        // takes off what there is.
+        self.mapping = Some((pd.clone(), direction));
+        for page in self.stream.pages() {
+            // SAFETY: The stream keeps its pages while `mapping` is there, since `stream_mut`
+            // takes the mapping off first; a page that the device writes is in no other hands, as
+            // it comes from a pool.
+            let mapped = unsafe { map_page(pd, page, direction) };
+            let kept =
+                mapped.and_then(|addr| self.addrs.push_within_capacity(addr).map_err(|_| ENOMEM));
+            if kept.is_err() {
+                self.unmap();
+                return kept;
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&mut self) {
+        if let Some((pd, direction)) = self.mapping.take() {
+            for addr in self.addrs.drain_all() {
+                // SAFETY: By the type invariant. Posted work owns its transfer, so none is posted.
+                unsafe { unmap_page(&pd, addr, direction) };
+            }
+        }
+    }
+
+    /// The piece at byte `at`, `max` bytes or shorter, and its address for the device.
+    pub(super) fn mapped_piece(&self, at: usize, max: usize) -> Option<(u64, Piece)> {
+        let piece = self.stream.piece(at, max)?;
+        let addr = self.addrs.get(piece.page)?;
+        // CAST: `piece.offset` is less than a page.
+        Some((addr.wrapping_add(piece.offset as u64), piece))
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}
+
+/// A page that headers and small replies are sent from, mapped once and for all.
+///
+/// # Invariants
+///
+/// `addr` is the device's address of `page`, which belongs to this value alone.
+pub(crate) struct SendBuffer {
+    page: OwnedPage,
+    addr: u64,
+    pd: Arc<Pd>,
+}
+
+impl SendBuffer {
+    /// Makes one. May sleep.
+    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
+        let page = OwnedPage::new()?;
+        // SAFETY: The page is new, so it is ours alone, and it has this many bytes.
+        unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
+        // SAFETY: `page` lives until `drop` unmaps it.
+        let addr = unsafe { map_page(pd, &page, Direction::ToDevice)? };
+        // INVARIANT: As just mapped.
+        Ok(Self {
+            page,
+            addr,
+            pd: pd.clone(),
+        })
+    }
+
+    /// The bytes, [`PAGE_SIZE`] of them. Posted work owns its buffer, so none is posted.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: By the type invariant the page is ours alone, the device only reads it, and
+        // `new` has initialised it; `&mut self` makes it exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.page.address(), PAGE_SIZE) }
+    }
+
+    /// The device's address of the first `len` bytes, which the device sees as they are now.
+    pub(super) fn sync(&self, len: usize) -> u64 {
+        // SAFETY: By the type invariant; `len` is cut to the page.
+        unsafe {
+            bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len.min(PAGE_SIZE))
+        };
+        self.addr
+    }
+}
+
+impl Drop for SendBuffer {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { unmap_page(&self.pd, self.addr, Direction::ToDevice) };
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue that was given its room beforehand: pushing to it never allocates.
+
+use kernel::prelude::*;
+
+/// A first-in-first-out queue of bounded length.
+pub(crate) struct Ring<T> {
+    slots: KVec<Option<T>>,
+    head: usize,
+    len: usize,
+}
+
+impl<T> Ring<T> {
+    /// Makes a queue for `capacity` items. May sleep.
+    pub(crate) fn with_capacity(capacity: usize) -> Result<Self> {
+        let mut slots = KVec::with_capacity(capacity, GFP_KERNEL)?;
+        for _ in 0..capacity {
+            slots.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            slots,
+            head: 0,
+            len: 0,
+        })
+    }
+
+    /// A queue without room.
+    pub(crate) fn none() -> Self {
+        Self {
+            slots: KVec::new(),
+            head: 0,
+            len: 0,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds `item` at the end, or gives it back when there is no room.
+    pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
+        let capacity = self.slots.len();
+        if self.len == capacity {
+            return Err(item);
+        }
+        match self.slots.get_mut((self.head + self.len) % capacity) {
+            Some(slot) => *slot = Some(item),
+            None => return Err(item),
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes the first item.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let item = self.slots.get_mut(self.head)?.take()?;
+        self.head = (self.head + 1) % self.slots.len();
+        self.len -= 1;
+        Some(item)
+    }
+
+    /// The first item.
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
+        self.slots.get_mut(self.head)?.as_mut()
+    }
+}

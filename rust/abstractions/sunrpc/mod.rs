@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The server side of `sunrpc`: transports, their classes, and the requests that nfsd handles.
+
+pub(crate) mod class;
+pub(crate) mod inbox;
+pub(crate) mod rqst;
+pub(crate) mod xprt;

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#include <linux/sunrpc/svc.h>
+#include <linux/sunrpc/svc_xprt.h>
+#include <linux/sunrpc/xdr.h>
+#include <linux/sysctl.h>
+#include <linux/version.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+#include <svcrdma_helpers.h>
+#include <trace/events/svcrdma_rs.h>
+

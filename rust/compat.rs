@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What differs between the supported kernels, and the errnos that the oldest one lacks.
+
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+macro_rules! errno {
+    ($(#[$doc:meta])* $name:ident, $errno:ident) => {
+        $(#[$doc])*
+        pub(crate) fn $name() -> Error {
+            // CAST: An errno is a small positive number.
+            Error::from_errno(-(bindings::$errno as c_int))
+        }
+    };
+}
+
+errno!(
+    /// No connection (any more).
+    enotconn,
+    ENOTCONN
+);
+errno!(
+    /// The device lacks something that is needed here.
+    eopnotsupp,
+    EOPNOTSUPP
+);

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What C offers as an inline function or a macro, for Rust. Grouped by the
+ * header it comes from; no decisions are made here.
+ */
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/ratelimit.h>
+#include <linux/sysctl.h>
+#include <linux/workqueue.h>
+#include <linux/sunrpc/addr.h>
+#include <linux/sunrpc/svc.h>
+#include <linux/sunrpc/svc_xprt.h>
+#include <linux/sunrpc/svcauth.h>
+#include <linux/sunrpc/svcauth_gss.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+#include <svcrdma_helpers.h>
+
+/* linux/mm.h */
+
+struct page *svcrdma_helper_alloc_page(void)
+{
+	return alloc_page(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+}
+
+void svcrdma_helper_put_page(struct page *page)
+{
+	put_page(page);
+}
+
+void *svcrdma_helper_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+/* Whether the caller's reference is the only one and nobody can find the page. */
+bool svcrdma_helper_page_is_private(struct page *page)
+{
+	return !PageCompound(page) && page_ref_count(page) == 1 &&
+	       !page_folio(page)->mapping && !PageLRU(page);
+}
+
+/* linux/workqueue.h */
+
+struct workqueue_struct *svcrdma_helper_alloc_workqueue(void)
+{
+	return alloc_workqueue("svcrdma", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+}
+
+void svcrdma_helper_flush_workqueue(struct workqueue_struct *wq)
+{
+	flush_workqueue(wq);
+}
+
+void svcrdma_helper_init_delayed_work(struct delayed_work *dwork, work_func_t func)
+{
+	INIT_DELAYED_WORK(dwork, func);
+}
+
+void svcrdma_helper_queue_delayed_work(struct workqueue_struct *wq,
+				       struct delayed_work *dwork, u32 msecs)
+{
+	queue_delayed_work(wq, dwork, msecs_to_jiffies(msecs));
+}
+
+void svcrdma_helper_disable_delayed_work_sync(struct delayed_work *dwork)
+{
+	disable_delayed_work_sync(dwork);
+}
+
+struct delayed_work *svcrdma_helper_to_delayed_work(struct work_struct *work)
+{
+	return to_delayed_work(work);
+}
+
+/* linux/ratelimit.h */
+
+bool svcrdma_helper_ratelimit(void)
+{
+	static DEFINE_RATELIMIT_STATE(state, DEFAULT_RATELIMIT_INTERVAL,
+				      DEFAULT_RATELIMIT_BURST);
+
+	return __ratelimit(&state);
+}
+
+/* linux/sunrpc/svc_xprt.h */
+
+void svcrdma_helper_xprt_set_flag(struct svc_xprt *xprt, u32 flag)
+{
+	set_bit(flag, &xprt->xpt_flags);
+}
+
+void svcrdma_helper_xprt_clear_flag(struct svc_xprt *xprt, u32 flag)
+{
+	clear_bit(flag, &xprt->xpt_flags);
+}
+
+/* The port of the remote address is 0: see the duplicate reply cache. */
+void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local,
+				   struct sockaddr *remote)
+{
+	svc_xprt_set_local(xprt, local, svc_addr_len(local));
+	if (!remote) {
+		strscpy(xprt->xpt_remotebuf, "listener");
+		return;
+	}
+	svc_xprt_set_remote(xprt, remote, svc_addr_len(remote));
+	rpc_set_port((struct sockaddr *)&xprt->xpt_remote, 0);
+	snprintf(xprt->xpt_remotebuf, sizeof(xprt->xpt_remotebuf), "%pISc", remote);
+}
+
+/* Frees a transport that was never published; the put takes a module reference. */
+void svcrdma_helper_xprt_abandon(struct svc_xprt *xprt)
+{
+	__module_get(xprt->xpt_class->xcl_owner);
+	svc_xprt_put(xprt);
+}
+
+size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
+{
+	return svc_addr_len(addr);
+}
+
+int svcrdma_helper_addr_format(char *buf, size_t len, const struct sockaddr *addr)
+{
+	return scnprintf(buf, len, "%pISpc", addr);
+}
+
+/* linux/sunrpc/svc.h */
+
+u32 svcrdma_helper_serv_maxpages(const struct svc_xprt *xprt)
+{
+	return svc_serv_maxpages(xprt->xpt_server);
+}
+
+/*
+ * RDMA has no ports that only root may use: creating a queue pair is what the
+ * fabric's administrator controls, so every peer counts as secure. The DRC takes
+ * rq_prot as a part of its key.
+ */
+void svcrdma_helper_rqst_begin(struct svc_rqst *rqstp)
+{
+	rqstp->rq_xprt_ctxt = NULL;
+	rqstp->rq_prot = IPPROTO_MAX;
+	set_bit(RQ_SECURE, &rqstp->rq_flags);
+	clear_bit(RQ_LOCAL, &rqstp->rq_flags);
+	svc_xprt_copy_addrs(rqstp, rqstp->rq_xprt);
+}
+
+/* Whether the results go out as they were encoded: no integrity, no privacy. */
+bool svcrdma_helper_rqst_is_plain(struct svc_rqst *rqstp)
+{
+	switch (svc_auth_flavor(rqstp)) {
+	case RPC_AUTH_NULL:
+	case RPC_AUTH_UNIX:
+	case RPC_AUTH_GSS_KRB5:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* rdma/ib_verbs.h */
+
+void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *out)
+{
+	const struct ib_device_attr *attrs = &dev->attrs;
+
+	out->max_qp_wr = attrs->max_qp_wr;
+	out->max_send_sge = attrs->max_send_sge;
+	out->max_sge_rd = attrs->max_sge_rd;
+	out->max_cqe = attrs->max_cqe;
+	out->max_srq = attrs->max_srq;
+	out->max_srq_wr = attrs->max_srq_wr;
+	out->max_qp_init_rd_atom = attrs->max_qp_init_rd_atom;
+	out->num_comp_vectors = dev->num_comp_vectors;
+	out->mem_mgt_extensions =
+		attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
+	out->iwarp = rdma_protocol_iwarp(dev, rdma_start_port(dev));
+}
+
+const char *svcrdma_helper_device_name(const struct ib_device *dev)
+{
+	return dev_name(&dev->dev);
+}
+
+void svcrdma_helper_device_get(struct ib_device *dev)
+{
+	get_device(&dev->dev);
+}
+
+void svcrdma_helper_device_put(struct ib_device *dev)
+{
+	put_device(&dev->dev);
+}
+
+bool svcrdma_helper_ib_device_try_get(struct ib_device *dev)
+{
+	return ib_device_try_get(dev);
+}
+
+struct ib_pd *svcrdma_helper_ib_alloc_pd(struct ib_device *dev)
+{
+	return ib_alloc_pd(dev, 0);
+}
+
+void svcrdma_helper_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+struct ib_cq *svcrdma_helper_ib_alloc_cq(struct ib_device *dev, u32 cqes, u32 vector)
+{
+	return ib_alloc_cq(dev, NULL, cqes, vector, IB_POLL_WORKQUEUE);
+}
+
+void svcrdma_helper_flush_cq(struct ib_cq *cq)
+{
+	flush_work(&cq->work);
+}
+
+struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,
+					    struct ib_srq_init_attr *attr)
+{
+	return ib_create_srq(pd, attr);
+}
+
+void svcrdma_helper_ib_destroy_srq(struct ib_srq *srq)
+{
+	ib_destroy_srq(srq);
+}
+
+int svcrdma_helper_ib_post_srq_recv(struct ib_srq *srq, const struct ib_recv_wr *wr)
+{
+	return ib_post_srq_recv(srq, wr, NULL);
+}
+
+int svcrdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+				const struct ib_send_wr **bad)
+{
+	return ib_post_send(qp, wr, bad);
+}
+
+u64 svcrdma_helper_ib_dma_map_page(struct ib_device *dev, struct page *page,
+				   bool to_device)
+{
+	return ib_dma_map_page(dev, page, 0, PAGE_SIZE,
+			       to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+}
+
+void svcrdma_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, bool to_device)
+{
+	ib_dma_unmap_page(dev, addr, PAGE_SIZE,
+			  to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+}
+
+int svcrdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
+{
+	return ib_dma_mapping_error(dev, addr);
+}
+
+void svcrdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t len)
+{
+	ib_dma_sync_single_for_device(dev, addr, len, DMA_TO_DEVICE);
+}
+
+/* rdma/rdma_cm.h */
+
+struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
+						 rdma_cm_event_handler handler,
+						 void *context)
+{
+	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
+}

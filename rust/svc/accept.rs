@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Accepting: from a connection that waits to one that nfsd and the hardware serve.
+//!
+//! Runs in an nfsd thread, one at a time for a listener. What can fail is done before the peer is
+//! told; every error unwinds by dropping what was made.
+
+use super::{
+    call::Connection,
+    conn::{
+        Cause,
+        Shared, //
+    },
+    device::Hardware,
+    endpoint::Endpoint,
+    listen::Listener,
+    stats, //
+};
+use crate::{
+    abstractions::{
+        rdma::{
+            cm::CmId,
+            cq::Cq,
+            qp::{
+                Parts,
+                Qp, //
+            },
+            receive::RECEIVE_SIZE, //
+        },
+        sunrpc::xprt::{
+            New,
+            Transport,
+            Vacant, //
+        },
+        trace,
+    },
+    compat,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use svcrdma_proto::cm::{
+    private_data,
+    Thresholds, //
+};
+
+/// The largest message that we send, in bytes: what a send buffer takes.
+const SEND_SIZE: u32 = 4096;
+
+/// Accepts the connection; when that fails it is closed.
+pub(super) fn accept(
+    listener: &Transport<Listener, Arc<Shared>>,
+    shared: &Arc<Shared>,
+) -> Option<New<Connection>> {
+    let id = shared.take_pending()?;
+    let accepted = try_accept(listener, shared, id);
+    accepted
+        .inspect_err(|e| {
+            trace::accept(shared.number(), e.to_errno(), 0, 0, 0);
+            shared.close(Cause::Accept(e.to_errno()));
+        })
+        .ok()
+}
+
+fn try_accept(
+    listener: &Transport<Listener, Arc<Shared>>,
+    shared: &Arc<Shared>,
+    id: CmId<Shared>,
+) -> Result<New<Connection>> {
+    let vacant = Vacant::new()?;
+    let (local, peer) = (id.local(), id.peer());
+    let endpoint = shared.device.with_hardware(|hardware| {
+        let endpoint = new_endpoint(hardware, shared, listener.max_pages())?;
+        let qp = new_qp(hardware, id, &endpoint)?;
+        connect(hardware, shared, &endpoint, qp)?;
+        Ok(endpoint)
+    })?;
+    stats::ACCEPTED.inc();
+    let Thresholds { receive, send, .. } = endpoint.thresholds;
+    trace::accept(shared.number(), 0, receive, send, stats::CREDITS.get());
+    let inbox = shared.inbox.clone();
+    let connection = Connection { endpoint };
+    Ok(vacant.connection(listener, connection, inbox, &local, &peer))
+}
+
+fn new_endpoint(
+    hardware: &Hardware,
+    shared: &Arc<Shared>,
+    max_pages: u32,
+) -> Result<Arc<Endpoint>> {
+    let thresholds = Thresholds::negotiate(
+        SEND_SIZE,
+        RECEIVE_SIZE as u32,
+        hardware.limits.mem_mgt_extensions,
+        &shared.offer.peer,
+    );
+    Endpoint::new(shared.clone(), hardware, thresholds, max_pages)
+}
+
+fn new_qp(
+    hardware: &Hardware,
+    id: CmId<Shared>,
+    endpoint: &Arc<Endpoint>,
+) -> Result<Qp<Endpoint, Shared>> {
+    let (vector, receive_cq) = hardware.next_cq().ok_or(ENODEV)?;
+    let parts = Parts {
+        pd: &hardware.pd,
+        receives: &hardware.receives,
+        receive_cq,
+        send_cq: Cq::share(&hardware.pd, hardware.send_depth + 1, vector)?,
+        depth: hardware.send_depth,
+        max_sge: hardware.max_sge,
+    };
+    Qp::new(id, endpoint.clone(), parts)
+}
+
+/// Tells the peer, and lets the endpoint post. From the first on Calls may come.
+fn connect(
+    hardware: &Hardware,
+    shared: &Arc<Shared>,
+    endpoint: &Arc<Endpoint>,
+    qp: Qp<Endpoint, Shared>,
+) -> Result {
+    let reads = u32::from(shared.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
+    let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32);
+    let accepted = qp
+        .id()
+        .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX));
+    endpoint.open(qp);
+    if accepted.is_ok() && shared.establish(endpoint) {
+        return Ok(());
+    }
+    endpoint.take_down();
+    accepted.and(Err(compat::enotconn()))
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls: from the completion of a Receive to nfsd.
+//!
+//! A Call is a [`Receive`] with a decoded header. It is complete when it has come in whole, its
+//! Read chunks included; only then does nfsd hear of it. It stays in the Receive buffer, so that
+//! buffer goes with the request until there is a reply, or until the Call is dropped.
+
+use super::{
+    conn::{
+        Cause,
+        Shared, //
+    },
+    endpoint::Endpoint,
+    read,
+    reply,
+    stats, //
+};
+use crate::abstractions::{
+    rdma::{
+        receive::Receive,
+        transfer::Transfer, //
+    },
+    sunrpc::{
+        inbox::{
+            Flag,
+            Item, //
+        },
+        rqst::{
+            Arg,
+            Rqst, //
+        },
+        xprt::Connect, //
+    },
+    trace,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use svcrdma_proto::{
+    error::{
+        Answer,
+        DecodeError, //
+    },
+    header::{
+        self,
+        Header,
+        Received, //
+    },
+    layout::{
+        self,
+        Layout,
+        ReadCursor, //
+    },
+    reply::{
+        Payload,
+        MAX_PAYLOADS, //
+    },
+};
+
+/// A received Call.
+pub(super) type Call = Receive<Endpoint>;
+
+impl Item for Call {
+    const FLAG: Flag = Flag::Data;
+}
+
+/// What belongs to a Call beside the message.
+#[derive(Default)]
+pub(crate) struct CallState {
+    /// The decoded header.
+    pub(super) header: Header,
+    /// Where the bytes lie.
+    pub(super) layout: Layout,
+    /// How far the RDMA Reads are posted.
+    pub(super) cursor: ReadCursor,
+    /// The pages that RDMA Reads fill.
+    pub(super) sink: Option<Transfer>,
+    /// Where the Call came from, while its Reads are waited for.
+    pub(super) endpoint: Option<Arc<Endpoint>>,
+    payloads: [Payload; MAX_PAYLOADS],
+    payload_count: usize,
+}
+
+impl CallState {
+    /// The pages that the sink needs.
+    pub(super) fn sink_pages(&self) -> usize {
+        self.layout.pages() as usize
+    }
+
+    /// The results that may go by RDMA Write, as nfsd has marked them.
+    pub(super) fn payloads(&self) -> &[Payload] {
+        self.payloads.get(..self.payload_count).unwrap_or(&[])
+    }
+
+    /// Notes a result; one too many just stays inline.
+    fn mark(&mut self, offset: u32, len: u32) {
+        if let Some(slot) = self.payloads.get_mut(self.payload_count) {
+            *slot = Payload { offset, len };
+            self.payload_count += 1;
+        }
+    }
+}
+
+/// A message has come in. In a completion.
+pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
+    let decoded = header::decode(call.message());
+    match decoded {
+        Ok(Received::Call(header)) => {
+            stats::CALLS.inc();
+            if !endpoint.shared.count_call(header.credits) {
+                endpoint.shared.close(Cause::CreditOverrun);
+                return;
+            }
+            let planned = layout::plan(&header, call.message(), endpoint.max_pages);
+            match planned {
+                Ok(layout) => {
+                    call.header = header;
+                    call.layout = layout;
+                    begin(endpoint, call);
+                }
+                Err(e) => refuse(endpoint, &call, e),
+            }
+        }
+        // Nothing of ours asks for replies, so none is awaited.
+        Ok(Received::Reverse(_) | Received::Error { .. } | Received::Done) => stats::IGNORED.inc(),
+        Err(e) => {
+            let is_answered = e.answer() != Answer::Drop;
+            if is_answered
+                && !endpoint
+                    .shared
+                    .count_call(requested_credits(call.message()))
+            {
+                endpoint.shared.close(Cause::CreditOverrun);
+                return;
+            }
+            refuse(endpoint, &call, e);
+        }
+    }
+}
+
+/// The credits word of a message that has at least the fixed part of a header (RFC 8166, 4.2).
+fn requested_credits(message: &[u8]) -> u32 {
+    let word = message.get(8..12).and_then(|word| word.try_into().ok());
+    word.map_or(1, u32::from_be_bytes)
+}
+
+/// Answers what cannot be decoded, or drops it.
+fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
+    stats::MALFORMED.inc();
+    let xid = match error.answer() {
+        Answer::Drop => 0,
+        Answer::Version { xid } | Answer::Chunk { xid } => xid,
+    };
+    let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
+    trace::malformed(endpoint.shared.number(), xid, error.code(), len);
+    reply::answer(endpoint, error.answer());
+}
+
+/// Hands a Call without Read chunks to nfsd, or starts to read.
+fn begin(endpoint: &Arc<Endpoint>, call: Call) {
+    match call.layout {
+        Layout::Inline => ready(&endpoint.shared, call),
+        _ => read::begin(endpoint, call),
+    }
+}
+
+/// The Call is complete: wakes an nfsd thread for it.
+pub(super) fn ready(shared: &Arc<Shared>, call: Call) {
+    if let Err(call) = shared.inbox.push(call) {
+        discard(shared, call);
+    }
+}
+
+/// The Call comes to nothing.
+pub(super) fn discard(shared: &Arc<Shared>, mut call: Call) {
+    shared.count_drop();
+    let sink = call.sink.take();
+    drop(call);
+    if let Some(sink) = sink {
+        shared.device.pools.put_sink(sink);
+    }
+}
+
+/// nfsd's side of a connection.
+pub(crate) struct Connection {
+    pub(super) endpoint: Arc<Endpoint>,
+}
+
+impl Connect for Connection {
+    type Call = Call;
+
+    fn recvfrom(&self, mut call: Call, rqst: &mut Rqst<'_>) -> c_int {
+        call.endpoint = None;
+        let (layout, body, end) = (call.layout, call.header.body, call.message().len());
+        let Some(mut sink) = call.sink.take() else {
+            return rqst.deliver(call, Arg::Message(body..end));
+        };
+        let arg = match layout {
+            Layout::Inline => Arg::Message(body..end),
+            Layout::Split { position, .. } => {
+                // `layout::plan` has checked that the position is in the message.
+                let split = body + position as usize;
+                Arg::Split {
+                    head: body..split,
+                    pages: sink.stream_mut(),
+                    len: layout.sink_len() as usize,
+                    tail: split..end,
+                }
+            }
+            Layout::Linear { len } => Arg::Pages(sink.stream_mut(), len as usize),
+        };
+        let delivered = rqst.deliver(call, arg);
+        // Now it has the thread's pages, which a file system may still be writing out.
+        let pools = &self.endpoint.shared.device.pools;
+        pools.lost_pages(sink.stream_mut().renew());
+        pools.put_sink(sink);
+        delivered
+    }
+
+    fn result_payload(&self, call: &mut Call, offset: u32, len: u32) {
+        call.mark(offset, len);
+    }
+
+    fn sendto(&self, call: Call, rqst: &mut Rqst<'_>) {
+        reply::send(&self.endpoint, call, rqst);
+    }
+
+    fn release(&self, call: Call) {
+        discard(&self.endpoint.shared, call);
+    }
+
+    fn detach(&self) {
+        self.endpoint.shared.close(Cause::Server);
+    }
+}

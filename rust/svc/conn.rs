@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: their phases, and why they end.
+//!
+//! A connection has three parts, as three parties let go of it at their own time. [`Connection`] is
+//! nfsd's: it lives as long as the `svc_xprt`. The [`Endpoint`] is the hardware's: queue pair and
+//! id, given back soon after the connection begins to close. [`Shared`] is what both need.
+//!
+//! Whoever finds a reason to end a connection calls [`Shared::close`]. The first cause is kept and
+//! reported; the rest happens on our workqueue. Contexts: any but hard interrupts, unless said
+//! otherwise. The lock is a leaf but for the inbox': nothing is called back under it.
+
+use super::{
+    call::Call,
+    device::Device,
+    endpoint::Endpoint,
+    stats, //
+};
+use crate::abstractions::{
+    addr::Addr,
+    ratelimit,
+    rdma::{
+        cm::{
+            CmId,
+            Event,
+            Events, //
+        },
+        qp::Status, //
+    },
+    sunrpc::inbox::{
+        Flag,
+        Inbox,
+        Item, //
+    },
+    trace,
+    workqueue::OwnedQueue,
+};
+use kernel::{
+    fmt, impl_has_work, new_spinlock, new_work,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow,
+        SpinLock, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
+};
+use svcrdma_proto::{
+    cm::Peer,
+    credits::Credits, //
+};
+
+/// Why a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// nfsd has closed it: idle, stopped, or asked by a protocol.
+    Server,
+    /// The peer has disconnected, or the connection manager says that it is gone: its event.
+    Peer(u32),
+    /// The device goes.
+    DeviceRemoved,
+    /// The listener went before the connection was accepted.
+    ListenerGone,
+    /// It could not be accepted: an errno.
+    Accept(i32),
+    /// It waited too long to be accepted.
+    AcceptTimeout,
+    /// Too many wait to be accepted.
+    Busy,
+    /// The peer sends more Calls than it has credits.
+    CreditOverrun,
+    /// A Receive has failed: its status.
+    Receive(i32),
+    /// A Send, RDMA Read or RDMA Write has failed: its status.
+    Send(i32),
+    /// Work could not be posted: an errno.
+    Post(i32),
+    /// The device reports an error of the queue pair.
+    QueuePair,
+    /// Posted work has not completed for too long.
+    Stalled,
+    /// We lack memory for a reply that must not get lost.
+    NoMemory,
+    /// nfsd's results do not lie as they should: an errno.
+    Results(i32),
+}
+
+impl Cause {
+    /// The number in the trace event, and what belongs to it.
+    fn code(self) -> (u32, i32) {
+        match self {
+            Cause::Server => (0, 0),
+            Cause::Peer(event) => (1, i32::try_from(event).unwrap_or(0)),
+            Cause::DeviceRemoved => (2, 0),
+            Cause::ListenerGone => (3, 0),
+            Cause::Accept(errno) => (4, errno),
+            Cause::AcceptTimeout => (5, 0),
+            Cause::Busy => (6, 0),
+            Cause::CreditOverrun => (7, 0),
+            Cause::Receive(status) => (8, status),
+            Cause::Send(status) => (9, status),
+            Cause::Post(errno) => (10, errno),
+            Cause::QueuePair => (11, 0),
+            Cause::Stalled => (12, 0),
+            Cause::NoMemory => (13, 0),
+            Cause::Results(errno) => (14, errno),
+        }
+    }
+
+    /// Whether somebody wanted it so.
+    fn is_normal(self) -> bool {
+        matches!(
+            self,
+            Cause::Server | Cause::Peer(_) | Cause::DeviceRemoved | Cause::ListenerGone
+        )
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Server => f.write_str("closed by the server"),
+            Cause::Peer(event) => write!(f, "closed by the peer (event {event})"),
+            Cause::DeviceRemoved => f.write_str("the device was removed"),
+            Cause::ListenerGone => f.write_str("the listener was removed"),
+            Cause::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
+            Cause::AcceptTimeout => f.write_str("not accepted in time"),
+            Cause::Busy => f.write_str("too many connections wait to be accepted"),
+            Cause::CreditOverrun => f.write_str("more Calls than credits"),
+            Cause::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
+            Cause::Send(status) => {
+                write!(f, "Send, Read or Write failed: {}", status_name(*status))
+            }
+            Cause::Post(errno) => write!(f, "work could not be posted (error {errno})"),
+            Cause::QueuePair => f.write_str("the device reports an error of the queue pair"),
+            Cause::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
+            Cause::NoMemory => f.write_str("no memory for a reply"),
+            Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
+        }
+    }
+}
+
+fn status_name(status: i32) -> &'static str {
+    Status::name(status).to_str().unwrap_or("?")
+}
+
+/// The phase of a connection, with what is there only then.
+enum Phase {
+    /// The peer waits to be accepted.
+    Pending(CmId<Shared>),
+    /// An nfsd thread has taken the id and accepts it.
+    Accepting,
+    /// Calls come in.
+    Established(Arc<Endpoint>),
+    /// The first cause is known; our workqueue takes the rest down.
+    Closing(Doomed),
+    /// Nothing of the hardware is left.
+    Dead,
+}
+
+/// What is to be taken down when a connection closes.
+enum Doomed {
+    /// An id that was not accepted.
+    Id(CmId<Shared>),
+    /// An accepted connection.
+    Endpoint(Arc<Endpoint>),
+    /// Nothing, or whoever accepts does it.
+    Nothing,
+}
+
+/// What the lock protects.
+struct State {
+    phase: Phase,
+    credits: Credits,
+    /// Seconds that the peer has waited to be accepted.
+    waited: u32,
+}
+
+/// What nfsd and the hardware share of a connection.
+#[pin_data]
+pub(crate) struct Shared {
+    number: u64,
+    peer: Addr,
+    pub(super) device: Arc<Device>,
+    /// What the peer has told of itself.
+    pub(super) offer: Offer,
+    /// Calls that are complete.
+    pub(super) inbox: Arc<Inbox<Call>>,
+    #[pin]
+    state: SpinLock<State>,
+    queue: Arc<OwnedQueue>,
+    #[pin]
+    work: Work<Shared>,
+}
+
+/// What a peer tells when it connects.
+#[derive(Clone, Copy)]
+pub(super) struct Offer {
+    /// Thresholds and abilities (RFC 8797).
+    pub(super) peer: Peer,
+    /// How many RDMA Reads it serves at a time.
+    pub(super) reads: u8,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Shared { self.work }
+}
+
+impl Item for Arc<Shared> {
+    const FLAG: Flag = Flag::Conn;
+}
+
+impl Shared {
+    /// Makes one for a peer that wants to connect, in the table of its device. May sleep.
+    pub(super) fn new(
+        number: u64,
+        peer: Addr,
+        offer: Offer,
+        device: Arc<Device>,
+        queue: Arc<OwnedQueue>,
+    ) -> Result<Arc<Self>> {
+        let grant = stats::CREDITS.get();
+        let state = State {
+            phase: Phase::Accepting,
+            credits: Credits::new(grant),
+            waited: 0,
+        };
+        let shared = Arc::pin_init(
+            try_pin_init!(Self {
+                number,
+                peer,
+                device,
+                offer,
+                inbox: Inbox::new(grant as usize)?,
+                state <- new_spinlock!(state, "svcrdma connection"),
+                queue,
+                work <- new_work!("svcrdma close"),
+            }),
+            GFP_KERNEL,
+        )?;
+        shared.device.remember(&shared)?;
+        stats::CONNECTIONS.inc();
+        Ok(shared)
+    }
+
+    /// Its number, which no other connection had or will have.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The id waits to be accepted.
+    pub(super) fn set_pending(&self, id: CmId<Shared>) {
+        self.state.lock().phase = Phase::Pending(id);
+    }
+
+    /// Takes the id to accept it; none if the connection is closing.
+    pub(super) fn take_pending(&self) -> Option<CmId<Shared>> {
+        let mut state = self.state.lock();
+        match core::mem::replace(&mut state.phase, Phase::Accepting) {
+            Phase::Pending(id) => Some(id),
+            other => {
+                state.phase = other;
+                None
+            }
+        }
+    }
+
+    /// The connection is accepted; `false` if it is closing, and the caller takes it down.
+    pub(super) fn establish(&self, endpoint: &Arc<Endpoint>) -> bool {
+        let mut state = self.state.lock();
+        let accepting = matches!(state.phase, Phase::Accepting);
+        if accepting {
+            state.phase = Phase::Established(endpoint.clone());
+        }
+        accepting
+    }
+
+    /// Begins to close, for this cause if it is the first.
+    pub(super) fn close(self: &Arc<Self>, cause: Cause) {
+        {
+            let mut state = self.state.lock();
+            let doomed = match core::mem::replace(&mut state.phase, Phase::Dead) {
+                Phase::Pending(id) => Doomed::Id(id),
+                Phase::Accepting => Doomed::Nothing,
+                Phase::Established(endpoint) => Doomed::Endpoint(endpoint),
+                closed => {
+                    state.phase = closed;
+                    return;
+                }
+            };
+            state.phase = Phase::Closing(doomed);
+        }
+        self.report(cause);
+        self.inbox.close();
+        // An error would mean that it is queued already; it is queued here only, and once.
+        let _ = self.queue.enqueue(self.clone());
+    }
+
+    fn report(&self, cause: Cause) {
+        let (code, detail) = cause.code();
+        trace::close(self.number, code, detail);
+        if cause.is_normal() {
+            return;
+        }
+        stats::CLOSED_ABNORMALLY.inc();
+        if ratelimit() {
+            pr_warn!("connection of {} closed: {}\n", self.peer, cause);
+        }
+    }
+
+    /// A Call has come that asks for `credits`; `false` if it is one too many.
+    pub(super) fn count_call(&self, credits: u32) -> bool {
+        self.state.lock().credits.on_call(credits).is_ok()
+    }
+
+    /// A Call gets its reply: the credits to grant with it.
+    pub(super) fn count_reply(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.credits.set_target(stats::CREDITS.get());
+        state.credits.on_reply()
+    }
+
+    /// A Call gets no reply.
+    pub(super) fn count_drop(&self) {
+        self.state.lock().credits.on_drop();
+        stats::CALLS_DROPPED.inc();
+    }
+
+    /// Looks after the connection; `seconds` have passed since the last time.
+    pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
+        let endpoint = {
+            let mut state = self.state.lock();
+            match &state.phase {
+                Phase::Established(endpoint) => endpoint.clone(),
+                Phase::Pending(_) => {
+                    state.waited += seconds;
+                    let late = state.waited > stats::PENDING_SECONDS.get();
+                    drop(state);
+                    if late {
+                        self.close(Cause::AcceptTimeout);
+                    }
+                    return;
+                }
+                _ => return,
+            }
+        };
+        endpoint.tick(seconds);
+    }
+}
+
+impl WorkItem for Shared {
+    type Pointer = Arc<Shared>;
+
+    /// Takes a closing connection down. Sleeps.
+    fn run(this: Arc<Shared>) {
+        let phase = core::mem::replace(&mut this.state.lock().phase, Phase::Dead);
+        match phase {
+            Phase::Closing(Doomed::Endpoint(endpoint)) => endpoint.take_down(),
+            Phase::Closing(Doomed::Id(id)) => drop(id),
+            _ => {}
+        }
+        this.device.forget(this.number);
+        stats::CONNECTIONS.dec();
+        trace::dead(this.number);
+    }
+}
+
+impl Events for Shared {
+    fn event(this: ArcBorrow<'_, Self>, event: Event) {
+        let shared: Arc<Shared> = this.into();
+        match event {
+            Event::Established => {}
+            Event::Gone(event) => shared.close(Cause::Peer(event)),
+            Event::DeviceRemoval => shared.close(Cause::DeviceRemoved),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport: the way of a Call from the wire to nfsd and back.
+//!
+//! | step | file |
+//! |---|---|
+//! | a peer asks to connect | `listen` |
+//! | nfsd accepts it | `accept`, which makes a `conn` and its `endpoint` |
+//! | a message arrives | `call`; Read chunks by `read` |
+//! | nfsd takes the Call | `call` |
+//! | nfsd sends the results | `reply` |
+//! | work is posted and completes | `endpoint` |
+//! | the connection ends | `conn` says why, `endpoint` gives everything back |
+//!
+//! `device` has what connections share, `pool` what they borrow from it; `watchdog` closes what
+//! makes no progress, and `stats` counts.
+
+mod accept;
+mod call;
+mod conn;
+mod device;
+mod endpoint;
+mod listen;
+mod pool;
+mod read;
+mod reply;
+pub(crate) mod stats;
+mod watchdog;
+
+use crate::abstractions::workqueue::{
+    OwnedQueue,
+    Periodic, //
+};
+use core::pin::Pin;
+use kernel::{
+    prelude::*,
+    str::CStr,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+    },
+};
+
+pub(crate) use device::Devices;
+pub(crate) use listen::Listener;
+pub(crate) use watchdog::start as start_watchdog;
+
+/// The name that `portlist`, nfsd netlink and the RDMA core know us by.
+pub(crate) const CLASS: &CStr = c"rdma";
+
+/// Tells nfsd which transport carries callbacks over our connections: "RS", a number of our own,
+/// as `XPRT_TRANSPORT_RDMA` is rpcrdma's.
+pub(crate) const IDENT: c_int = 0x5253;
+
+/// What there is one of.
+pub(crate) struct Server {
+    /// Devices and their connections.
+    pub(crate) devices: Arc<Devices>,
+    /// Where connections are torn down and pools refilled.
+    pub(crate) queue: Arc<OwnedQueue>,
+    next_connection: Atomic<u64>,
+}
+
+impl Server {
+    /// Makes it. May sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let queue = Arc::new(OwnedQueue::new()?, GFP_KERNEL)?;
+        let devices = Devices::new(queue.clone())?;
+        let server = Self {
+            devices,
+            queue,
+            next_connection: Atomic::new(1),
+        };
+        Ok(Arc::new(server, GFP_KERNEL)?)
+    }
+
+    /// A number for a new connection: they are never used again.
+    fn number(&self) -> u64 {
+        self.next_connection.fetch_add(1, Relaxed)
+    }
+}
+
+/// The watchdog of a [`Server`].
+pub(crate) type Watchdog = Pin<KBox<Periodic<Devices>>>;
+
+/// Waits, when dropped, until what is queued has run: after it nothing of ours is on the way.
+pub(crate) struct Flush(pub(crate) Arc<OwnedQueue>);
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pools: what the connections of a device borrow while a Call runs.
+//!
+//! - *Pages*, sinks of RDMA Reads. They leave with a Call, are exchanged for pages of the nfsd
+//!   thread, and those come back. There are at most `read_pages_per_device`.
+//! - *Transfers*, room for page references and their mappings, small or large.
+//! - *Replies*, each with a send buffer.
+//!
+//! Completions take what is there and never allocate: a Call that finds too little waits in a
+//! queue, first come first served, and the refill, which runs on our workqueue, makes more. nfsd
+//! threads may sleep, so they make what is missing by themselves. Everything goes back to the pool
+//! and is used again; what a whole tick of the watchdog did not need is freed.
+
+use super::{
+    call::Call,
+    read,
+    reply::Reply,
+    stats, //
+};
+use crate::abstractions::{
+    page::OwnedPage,
+    rdma::{
+        device::Pd,
+        transfer::{
+            SendBuffer,
+            Transfer, //
+        },
+    },
+    ring::Ring,
+};
+use core::pin::Pin;
+use kernel::{
+    new_spinlock, pr_warn_once,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// The room of a small transfer: 128 KiB, not aligned, and the page of head and tail.
+const SMALL: usize = 34;
+
+/// The room of a large transfer: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
+pub(super) const LARGE: usize = 1028;
+
+/// How many transfers of a size, and how many replies, are kept when nobody needs them.
+const KEEP: usize = 256;
+
+/// Replies that are made with the hardware, for answers to what cannot be decoded.
+const REPLIES: usize = 32;
+
+/// Pages that the refill makes between two looks at the queue of waiting Calls.
+const BATCH: usize = 64;
+
+/// Calls that can wait for pages.
+const WAITING: usize = 4096;
+
+/// What the lock protects.
+struct Inner {
+    pages: KVVec<OwnedPage>,
+    /// Pages that exist for this pool, lent ones included.
+    total: usize,
+    /// The least number of pages that were here since the last tick.
+    spare: usize,
+    small: KVec<Transfer>,
+    large: KVec<Transfer>,
+    replies: KVec<KBox<Reply>>,
+    waiting: Ring<Call>,
+    /// Where send buffers are made; gone when the device is.
+    pd: Option<Arc<Pd>>,
+}
+
+impl Inner {
+    fn transfers(&mut self, pages: usize) -> &mut KVec<Transfer> {
+        match pages <= SMALL {
+            true => &mut self.small,
+            false => &mut self.large,
+        }
+    }
+
+    /// A transfer with `pages` pages in it, if there are both.
+    fn take_sink(&mut self, pages: usize) -> Option<Transfer> {
+        let left = self.pages.len().checked_sub(pages)?;
+        let mut sink = self.transfers(pages).pop()?;
+        for _ in 0..pages {
+            if let Some(page) = self.pages.pop() {
+                // `sink` has room for as many.
+                let _ = sink.stream_mut().push(page);
+            }
+        }
+        self.spare = self.spare.min(left);
+        Some(sink)
+    }
+}
+
+/// The pools of a device.
+pub(super) struct Pools {
+    inner: Pin<KBox<SpinLock<Inner>>>,
+}
+
+impl Pools {
+    /// Makes empty pools. May sleep.
+    pub(super) fn new() -> Result<Self> {
+        let inner = Inner {
+            pages: KVVec::new(),
+            total: 0,
+            spare: 0,
+            small: KVec::with_capacity(KEEP, GFP_KERNEL)?,
+            large: KVec::with_capacity(KEEP, GFP_KERNEL)?,
+            replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
+            waiting: Ring::none(),
+            pd: None,
+        };
+        Ok(Self {
+            inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pools"), GFP_KERNEL)?,
+        })
+    }
+
+    /// Begins to lend for a device. May sleep.
+    pub(super) fn open(&self, pd: &Arc<Pd>) -> Result {
+        let waiting = Ring::with_capacity(WAITING)?;
+        {
+            let mut inner = self.inner.lock();
+            inner.waiting = waiting;
+            inner.pd = Some(pd.clone());
+        }
+        for _ in 0..REPLIES {
+            let reply = Reply::new(SendBuffer::new(pd)?)?;
+            self.put_reply(reply);
+        }
+        Ok(())
+    }
+
+    /// Lends no more, and frees what is here; what is lent is freed when it comes back.
+    pub(super) fn close(&self) {
+        let pd = self.inner.lock().pd.take();
+        drop(pd);
+        loop {
+            let mut inner = self.inner.lock();
+            let call = inner.waiting.pop();
+            let reply = inner.replies.pop();
+            drop(inner);
+            if call.is_none() && reply.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The protection domain, until the pools are closed.
+    pub(super) fn pd(&self) -> Option<Arc<Pd>> {
+        self.inner.lock().pd.clone()
+    }
+
+    /// A reply. In an nfsd thread: may sleep.
+    pub(super) fn reply(&self) -> Result<KBox<Reply>> {
+        if let Some(reply) = self.try_reply() {
+            return Ok(reply);
+        }
+        stats::POOL_MISSES.inc();
+        Reply::new(SendBuffer::new(&self.pd().ok_or(ENODEV)?)?)
+    }
+
+    /// A reply, if there is one here.
+    pub(super) fn try_reply(&self) -> Option<KBox<Reply>> {
+        self.inner.lock().replies.pop()
+    }
+
+    /// Takes a reply back.
+    pub(super) fn put_reply(&self, mut reply: KBox<Reply>) {
+        if let Some(transfer) = reply.clear() {
+            self.put_transfer(transfer);
+        }
+        let mut inner = self.inner.lock();
+        let over = match inner.pd.is_some() && inner.replies.len() < KEEP {
+            true => inner.replies.push_within_capacity(reply).err().map(|e| e.0),
+            false => Some(reply),
+        };
+        drop(inner);
+        drop(over);
+    }
+
+    /// A transfer with room for `pages` pages. In an nfsd thread: may sleep.
+    pub(super) fn transfer(&self, pages: usize) -> Result<Transfer> {
+        let transfer = self.inner.lock().transfers(pages).pop();
+        if let Some(transfer) = transfer {
+            return Ok(transfer);
+        }
+        stats::POOL_MISSES.inc();
+        new_transfer(pages)
+    }
+
+    /// Takes a transfer back; pages that are in it are released.
+    pub(super) fn put_transfer(&self, mut transfer: Transfer) {
+        while let Some(page) = transfer.stream_mut().pop() {
+            drop(page);
+        }
+        let mut inner = self.inner.lock();
+        let over = inner.keep(transfer);
+        drop(inner);
+        drop(over);
+    }
+
+    /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
+    /// any context but hard interrupts.
+    pub(super) fn put_sink(&self, sink: Transfer) {
+        self.keep_sink(sink);
+        self.serve();
+    }
+
+    fn keep_sink(&self, mut sink: Transfer) {
+        let mut inner = self.inner.lock();
+        let mut over = None;
+        while let Some(page) = sink.stream_mut().pop() {
+            if let Err(e) = inner.pages.push_within_capacity(page) {
+                inner.total = inner.total.saturating_sub(1);
+                over = Some(e.0);
+                break;
+            }
+        }
+        let lost = sink.stream_mut().pages().len();
+        inner.total = inner.total.saturating_sub(lost);
+        let rest = match lost {
+            0 => inner.keep(sink),
+            _ => Some(sink),
+        };
+        drop(inner);
+        drop((over, rest));
+    }
+
+    /// Says that `pages` pages which were lent will not come back.
+    pub(super) fn lost_pages(&self, pages: usize) {
+        let mut inner = self.inner.lock();
+        inner.total = inner.total.saturating_sub(pages);
+    }
+
+    /// A sink of `pages` pages for `call`, or the Call waits for one. Returns the Call when it
+    /// cannot even wait.
+    pub(super) fn sink(&self, call: Call, pages: usize) -> Sink {
+        let mut inner = self.inner.lock();
+        if inner.waiting.is_empty() {
+            if let Some(sink) = inner.take_sink(pages) {
+                return Sink::Ready(call, sink);
+            }
+        }
+        match inner.waiting.push(call) {
+            Ok(()) => Sink::Waits,
+            Err(call) => Sink::Refused(call),
+        }
+    }
+
+    /// Starts the Reads of Calls that waited, as long as there are pages for the first of them.
+    fn serve(&self) {
+        while let Some((call, sink)) = self.next_served() {
+            if let Some(sink) = read::start(call, sink) {
+                self.keep_sink(sink);
+            }
+        }
+    }
+
+    fn next_served(&self) -> Option<(Call, Transfer)> {
+        let mut inner = self.inner.lock();
+        let pages = inner.waiting.front_mut()?.sink_pages();
+        let sink = inner.take_sink(pages)?;
+        inner.waiting.pop().map(|call| (call, sink))
+    }
+
+    /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
+    pub(super) fn refill(&self) {
+        loop {
+            self.serve();
+            let Some((pages, room)) = self.shortage() else {
+                return;
+            };
+            if self.make_pages(room.min(BATCH)).is_err() || self.make_transfer(pages).is_err() {
+                // Pages that are lent will come back and serve the Call.
+                pr_warn_once!("no memory for Read chunks: Calls wait\n");
+                return;
+            }
+        }
+    }
+
+    /// The pages that the first waiting Call needs, and how many pages may still be made; none
+    /// when nobody waits, or when all that can be done is to wait.
+    fn shortage(&self) -> Option<(usize, usize)> {
+        let mut inner = self.inner.lock();
+        let limit = stats::READ_PAGES.get() as usize;
+        let room = limit.saturating_sub(inner.total);
+        let pages = inner.waiting.front_mut()?.sink_pages();
+        let enough_pages = inner.pages.len() >= pages;
+        let enough = enough_pages && !inner.transfers(pages).is_empty();
+        (!enough && (enough_pages || room > 0)).then_some((pages, room))
+    }
+
+    /// Adds `count` pages. May sleep.
+    fn make_pages(&self, count: usize) -> Result {
+        self.reserve_pages(count)?;
+        for _ in 0..count {
+            let page = OwnedPage::new()?;
+            let mut inner = self.inner.lock();
+            inner.total += 1;
+            if let Err(e) = inner.pages.push_within_capacity(page) {
+                inner.total -= 1;
+                drop(inner);
+                drop(e);
+                return Err(ENOMEM);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for all pages that there will be, so that giving one back never allocates.
+    fn reserve_pages(&self, more: usize) -> Result {
+        let (total, capacity) = {
+            let inner = self.inner.lock();
+            (inner.total + more, inner.pages.capacity())
+        };
+        if total <= capacity {
+            return Ok(());
+        }
+        let mut wider = KVVec::with_capacity(total.next_power_of_two(), GFP_KERNEL)?;
+        let mut inner = self.inner.lock();
+        for page in inner.pages.drain_all() {
+            // `wider` has room for more than `inner.pages` had.
+            let _ = wider.push_within_capacity(page);
+        }
+        core::mem::swap(&mut inner.pages, &mut wider);
+        drop(inner);
+        Ok(())
+    }
+
+    /// Adds a transfer of the size for `pages` pages if there is none. May sleep.
+    fn make_transfer(&self, pages: usize) -> Result {
+        if !self.inner.lock().transfers(pages).is_empty() {
+            return Ok(());
+        }
+        let transfer = new_transfer(pages)?;
+        let over = self.inner.lock().keep(transfer);
+        drop(over);
+        Ok(())
+    }
+
+    /// Frees pages that were not needed since the last tick, half of them at a time.
+    pub(super) fn trim(&self) {
+        let mut count = {
+            let mut inner = self.inner.lock();
+            let spare = inner.spare.min(inner.pages.len());
+            inner.spare = inner.pages.len();
+            spare.div_ceil(2)
+        };
+        while count > 0 {
+            let mut inner = self.inner.lock();
+            let page = inner.pages.pop();
+            inner.total = inner.total.saturating_sub(usize::from(page.is_some()));
+            drop(inner);
+            drop(page);
+            count -= 1;
+        }
+    }
+}
+
+impl Inner {
+    /// Keeps an empty transfer for the next user, or gives it back when there are enough.
+    fn keep(&mut self, transfer: Transfer) -> Option<Transfer> {
+        let kept = self.transfers(transfer.capacity());
+        match kept.len() < KEEP {
+            true => kept.push_within_capacity(transfer).err().map(|e| e.0),
+            false => Some(transfer),
+        }
+    }
+}
+
+/// What became of a request for a sink.
+pub(super) enum Sink {
+    /// There is one.
+    Ready(Call, Transfer),
+    /// The Call waits and will be started.
+    Waits,
+    /// Too many wait.
+    Refused(Call),
+}
+
+fn new_transfer(pages: usize) -> Result<Transfer> {
+    Transfer::with_capacity(if pages <= SMALL {
+        SMALL
+    } else {
+        LARGE.max(pages)
+    })
+}

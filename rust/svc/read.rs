@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Read chunks: RDMA Reads from the peer's memory into pages, while no nfsd thread waits.
+//!
+//! A Call passes [`begin`], which bounds what a connection has under way, [`request`], which gets
+//! it pages, [`start`], which lays its inline parts and queues the Reads, and [`finish`]. It may
+//! wait before the second and the third.
+
+use super::{
+    call::{
+        self,
+        Call, //
+    },
+    conn::Cause,
+    endpoint::{
+        Endpoint,
+        Work, //
+    },
+    pool::Sink,
+    stats, //
+};
+use crate::abstractions::rdma::{
+    chain::{
+        Chain,
+        Rdma,
+        Remote, //
+    },
+    transfer::{
+        Direction,
+        Transfer, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use svcrdma_proto::layout::{
+    self,
+    Fill,
+    ReadCursor, //
+};
+
+/// Reads the chunks of `call`, now or when the connection has less under way.
+pub(super) fn begin(endpoint: &Arc<Endpoint>, mut call: Call) {
+    call.endpoint = Some(endpoint.clone());
+    let pages = call.sink_pages();
+    if let Some(call) = endpoint.begin_read(call, pages) {
+        request(call);
+    }
+}
+
+/// Gets pages for `call`, now or when there are some.
+pub(super) fn request(call: Call) {
+    let Some(endpoint) = call.endpoint.clone() else {
+        return;
+    };
+    let pages = call.sink_pages();
+    let device = &endpoint.shared.device;
+    match device.pools.sink(call, pages) {
+        Sink::Ready(call, sink) => {
+            if let Some(sink) = start(call, sink) {
+                device.pools.put_sink(sink);
+            }
+        }
+        Sink::Waits => {
+            stats::PAGE_WAITS.inc();
+            device.want_refill();
+        }
+        Sink::Refused(call) => {
+            endpoint.shared.close(Cause::NoMemory);
+            call::discard(&endpoint.shared, call);
+        }
+    }
+}
+
+/// Queues the Reads of `call` into `sink`; gives the sink back when the connection closes.
+pub(super) fn start(mut call: Call, sink: Transfer) -> Option<Transfer> {
+    let Some(endpoint) = call.endpoint.clone() else {
+        return Some(sink);
+    };
+    if prepare(&endpoint, &mut call, sink).is_err() {
+        endpoint.shared.close(Cause::NoMemory);
+        return abandon(&endpoint, call);
+    }
+    if call.cursor.peek(&call.header, call.message()).is_none() {
+        let pages = call.sink_pages();
+        finish(&endpoint, call, true);
+        endpoint.end_read(pages);
+        return None;
+    }
+    match endpoint.submit(Work::Read(call)) {
+        Err(Work::Read(call)) => abandon(&endpoint, call),
+        _ => None,
+    }
+}
+
+/// Drops `call`, whose sink the caller takes back.
+fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Transfer> {
+    let sink = call.sink.take();
+    endpoint.shared.count_drop();
+    sink
+}
+
+/// Puts the inline parts and the pads of `call` into `sink`, and maps it for the device.
+fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Transfer) -> Result {
+    let (message, state) = call.parts_mut();
+    let stream = sink.stream_mut();
+    stream.lay_flat(state.layout.sink_len() as usize);
+    for fill in layout::fills(&state.layout, &state.header, message) {
+        match fill {
+            Fill::Copy { from, len, sink } => {
+                let bytes = message
+                    .get(from..)
+                    .and_then(|rest| rest.get(..len as usize));
+                stream.fill(sink as usize, bytes.unwrap_or(&[]));
+            }
+            Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
+        }
+    }
+    state.cursor = ReadCursor::new(&state.layout, &state.header, message);
+    let mapped = endpoint
+        .shared
+        .device
+        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    state.sink = Some(sink);
+    mapped
+}
+
+/// Adds RDMA Reads to the chain, `room` at most; whether these were the last.
+pub(super) fn build(call: &mut Call, chain: &mut Chain, room: usize) -> bool {
+    let (message, state) = call.parts_mut();
+    let Some(sink) = &state.sink else {
+        return true;
+    };
+    while let Some(op) = state.cursor.peek(&state.header, message) {
+        if chain.len() >= room {
+            return false;
+        }
+        let remote = Remote {
+            key: op.handle,
+            addr: op.remote,
+        };
+        let taken = chain.rdma(Rdma::Read, remote, sink, op.sink as usize, op.len as usize);
+        if taken == 0 {
+            return false;
+        }
+        // A piece of an operation is not longer than it.
+        let taken = u32::try_from(taken).unwrap_or(op.len);
+        stats::READ_BYTES.add(taken);
+        state.cursor.advance(&state.header, message, taken);
+    }
+    true
+}
+
+/// The Reads are over: nfsd gets the Call if they were done.
+pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
+    if let Some(sink) = &mut call.sink {
+        // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
+        let _ = sink.stream_mut();
+    }
+    call.endpoint = None;
+    match done {
+        true => call::ready(&endpoint.shared, call),
+        false => call::discard(&endpoint.shared, call),
+    }
+}

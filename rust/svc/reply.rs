@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Replies: from nfsd's results to the Send that completes.
+//!
+//! [`send`] runs in an nfsd thread. It chooses the form of the reply, builds the transport header,
+//! copies what is small, takes the pages of what is not, and queues the work; it never waits for
+//! the peer. A reply that has to wait for room keeps its Call, as the peer's chunks are named in
+//! the received header.
+
+use super::{
+    call::Call,
+    conn::Cause,
+    endpoint::{
+        Endpoint,
+        Work, //
+    },
+    stats, //
+};
+use crate::abstractions::{
+    page::PAGE_SIZE,
+    rdma::{
+        chain::{
+            Chain,
+            Message,
+            Rdma,
+            Remote, //
+        },
+        transfer::{
+            Direction,
+            SendBuffer,
+            Transfer, //
+        },
+    },
+    sunrpc::rqst::Rqst,
+    trace,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use svcrdma_proto::{
+    encode,
+    error::Answer,
+    header::Header,
+    reply::{
+        self,
+        Form,
+        Payload,
+        ReplyPlan,
+        WriteCursor,
+        MAX_PAYLOADS, //
+    },
+};
+
+/// Results of up to so many bytes are copied behind the transport header: cheaper than mapping
+/// their pages, and the thread keeps them.
+const COPY_MAX: usize = 1024;
+
+/// A reply in flight, or one that can be used for the next.
+pub(super) struct Reply {
+    buffer: SendBuffer,
+    /// Bytes of the buffer that are sent: the header, and what was copied behind it.
+    len: usize,
+    /// Whether the Send takes the inline part from the pages.
+    from_pages: bool,
+    plan: ReplyPlan,
+    cursor: WriteCursor,
+    /// The pages of the results, if any are needed.
+    pages: Option<Transfer>,
+    /// The Call, until all is posted.
+    call: Option<Call>,
+    /// The handle that the Send invalidates.
+    invalidate: Option<u32>,
+}
+
+impl Reply {
+    /// Makes one. May sleep.
+    pub(super) fn new(buffer: SendBuffer) -> Result<KBox<Self>> {
+        let plan = ReplyPlan::default();
+        let reply = Self {
+            buffer,
+            len: 0,
+            from_pages: false,
+            cursor: WriteCursor::new(&plan),
+            plan,
+            pages: None,
+            call: None,
+            invalidate: None,
+        };
+        Ok(KBox::new(reply, GFP_KERNEL)?)
+    }
+
+    /// Makes it ready for the next reply; returns the pages that it had.
+    pub(super) fn clear(&mut self) -> Option<Transfer> {
+        self.len = 0;
+        self.from_pages = false;
+        self.plan = ReplyPlan::default();
+        self.cursor = WriteCursor::new(&self.plan);
+        self.invalidate = None;
+        self.call = None;
+        self.pages.take()
+    }
+
+    /// Whether pages are waiting for the completion.
+    pub(super) fn holds_pages(&self) -> bool {
+        self.pages.is_some()
+    }
+
+    /// Takes the Call, which is needed no more when all is posted.
+    pub(super) fn take_call(&mut self) -> Option<Call> {
+        self.call.take()
+    }
+
+    /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all.
+    pub(super) fn build(&mut self, chain: &mut Chain, room: usize) -> bool {
+        self.build_writes(chain, room) && chain.len() < room && self.build_send(chain)
+    }
+
+    fn build_writes(&mut self, chain: &mut Chain, room: usize) -> bool {
+        let (Some(call), Some(pages)) = (&self.call, &self.pages) else {
+            return true;
+        };
+        let (header, message) = (&call.header, call.message());
+        while let Some(op) = self.cursor.peek(&self.plan, header, message) {
+            if chain.len() >= room {
+                return false;
+            }
+            let remote = Remote {
+                key: op.handle,
+                addr: op.remote,
+            };
+            let taken = chain.rdma(Rdma::Write, remote, pages, op.src as usize, op.len as usize);
+            if taken == 0 {
+                return false;
+            }
+            // A piece of an operation is not longer than it.
+            let taken = u32::try_from(taken).unwrap_or(op.len);
+            stats::WRITE_BYTES.add(taken);
+            self.cursor.advance(&self.plan, header, message, taken);
+        }
+        true
+    }
+
+    fn build_send(&self, chain: &mut Chain) -> bool {
+        let kept = self
+            .plan
+            .kept()
+            .map(|range| range.start as usize..range.end as usize);
+        let rest = self.pages.as_ref().filter(|_| self.from_pages);
+        chain.send(Message {
+            buffer: &self.buffer,
+            len: self.len,
+            rest: rest.map(|pages| (pages, kept)),
+            invalidate: self.invalidate,
+        })
+    }
+
+    /// Makes it an error reply.
+    fn set_error(&mut self, answer: Answer, credits: u32) {
+        stats::ERROR_REPLIES.inc();
+        self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
+    }
+
+    /// Makes it a reply as planned, with the results in `rqst`.
+    fn set_results(
+        &mut self,
+        endpoint: &Endpoint,
+        header: &Header,
+        message: &[u8],
+        credits: u32,
+        rqst: &mut Rqst<'_>,
+    ) -> Result {
+        let out = self.buffer.bytes_mut();
+        self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
+        self.cursor = WriteCursor::new(&self.plan);
+        let inline = self.plan.inline_len() as usize;
+        let is_copied = inline <= COPY_MAX && self.len + inline <= PAGE_SIZE;
+        if is_copied {
+            self.copy_inline(rqst)?;
+        }
+        let has_writes = self.cursor.peek(&self.plan, header, message).is_some();
+        if has_writes || !is_copied {
+            self.from_pages = !is_copied;
+            self.take_pages(endpoint, rqst)?;
+        } else {
+            rqst.keep_result_pages();
+        }
+        Ok(())
+    }
+
+    /// Copies what goes inline behind the header.
+    fn copy_inline(&mut self, rqst: &Rqst<'_>) -> Result {
+        for range in self.plan.kept() {
+            let len = range.end.saturating_sub(range.start) as usize;
+            let rest = self.buffer.bytes_mut().get_mut(self.len..);
+            let out = rest.and_then(|rest| rest.get_mut(..len)).ok_or(ENOSPC)?;
+            if rqst.copy_result(range.start as usize, out) != len {
+                return Err(EIO);
+            }
+            self.len += len;
+        }
+        Ok(())
+    }
+
+    /// Takes the pages of the results and maps them for the device.
+    fn take_pages(&mut self, endpoint: &Endpoint, rqst: &mut Rqst<'_>) -> Result {
+        let device = &endpoint.shared.device;
+        let mut pages = device.pools.transfer(rqst.result_pages())?;
+        let taken = rqst
+            .take_result(pages.stream_mut())
+            .and_then(|()| device.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
+        self.pages = Some(pages);
+        taken
+    }
+}
+
+/// Sends the results of `call`. In an nfsd thread.
+pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
+    let shared = &endpoint.shared;
+    let credits = shared.count_reply();
+    let sent = match shared.device.pools.reply() {
+        Ok(mut reply) => match prepare(endpoint, &mut reply, call, credits, rqst) {
+            Ok(()) => submit(endpoint, reply),
+            Err(e) => {
+                shared.device.pools.put_reply(reply);
+                Err(e)
+            }
+        },
+        Err(e) => Err(e),
+    };
+    // Closing makes the peer send the Call again, over a new connection.
+    match sent {
+        Ok(()) => {}
+        Err(e) if e == ENOMEM => shared.close(Cause::NoMemory),
+        Err(e) => shared.close(Cause::Results(e.to_errno())),
+    }
+}
+
+/// Fills `reply` with the results, or with an error if they fit nowhere.
+fn prepare(
+    endpoint: &Endpoint,
+    reply: &mut Reply,
+    call: Call,
+    credits: u32,
+    rqst: &mut Rqst<'_>,
+) -> Result {
+    let header = call.header;
+    let len = u32::try_from(rqst.result_len()).map_err(|_| EIO)?;
+    let mut payloads = [Payload::default(); MAX_PAYLOADS];
+    let payloads = find_payloads(&call, rqst, &mut payloads);
+    let message = call.message();
+    reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
+    if reply.plan.form == Form::Refused {
+        trace::refused(endpoint.shared.number(), header.xid, len);
+        reply.set_error(Answer::Chunk { xid: header.xid }, credits);
+        return Ok(());
+    }
+    if endpoint.thresholds.invalidate {
+        reply.invalidate = header.invalidatable(message);
+    }
+    reply.set_results(endpoint, &header, message, credits, rqst)?;
+    reply.call = Some(call);
+    Ok(())
+}
+
+/// The marked results, each where its bytes really are. GSS integrity and privacy cover the results
+/// as they were encoded, so nothing is taken out of these.
+fn find_payloads<'a>(
+    call: &Call,
+    rqst: &Rqst<'_>,
+    out: &'a mut [Payload; MAX_PAYLOADS],
+) -> &'a [Payload] {
+    if !rqst.is_plain() {
+        return &[];
+    }
+    let word = |at: u32| rqst.result_word(at as usize);
+    let found = call
+        .payloads()
+        .iter()
+        .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len));
+    let mut count = 0;
+    for (slot, payload) in out.iter_mut().zip(found) {
+        *slot = payload;
+        count += 1;
+    }
+    out.get(..count).unwrap_or(&[])
+}
+
+/// Answers what is not a Call that nfsd could handle. In a completion.
+pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
+    if answer == Answer::Drop {
+        return;
+    }
+    let shared = &endpoint.shared;
+    let Some(mut reply) = shared.device.pools.try_reply() else {
+        shared.close(Cause::NoMemory);
+        return;
+    };
+    reply.set_error(answer, shared.count_reply());
+    // The connection is closing if that fails, and the reply has gone back to the pool.
+    let _ = submit(endpoint, reply);
+}
+
+/// Queues the reply; when the connection is closing there is nobody to send it to.
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>) -> Result {
+    stats::REPLIES.inc();
+    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply)) {
+        endpoint.shared.device.pools.put_reply(reply);
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The server side of RPC-over-RDMA: NFS over InfiniBand, RoCE and iWARP.
+//!
+//! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
+
+use abstractions::{
+    rdma::client::Registration,
+    sunrpc::class::Class,
+    sysctl::Sysctl, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+mod abstractions;
+mod compat;
+#[forbid(unsafe_code)]
+mod svc;
+
+module! {
+    type: Module,
+    name: "svcrdma",
+    authors: ["The svcrdma developers"],
+    description: "RPC-over-RDMA server transport",
+    license: "GPL",
+}
+
+/// The module; fields are dropped in their order. First nothing new can come: no listener, no
+/// limit, no tick, no device. Removing the devices queues what is left to do, `_flush` waits for it.
+#[pin_data]
+struct Module {
+    #[pin]
+    class: Class<svc::Listener>,
+    _sysctl: Sysctl,
+    _watchdog: svc::Watchdog,
+    #[pin]
+    client: Registration<svc::Devices>,
+    _flush: svc::Flush,
+}
+
+impl kernel::InPlaceModule for Module {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        pin_init::pin_init_scope(move || {
+            let server = svc::Server::new()?;
+            Ok(try_pin_init!(Self {
+                _flush: svc::Flush(server.queue.clone()),
+                client <- Registration::new(c"svcrdma", server.devices.clone()),
+                _watchdog: svc::start_watchdog(&server)?,
+                _sysctl: svc::stats::register()?,
+                class <- register_class(module, server),
+            }? Error))
+        })
+    }
+}
+
+/// Registers the class last: from then on listeners may be made.
+fn register_class(
+    module: &'static ThisModule,
+    server: Arc<svc::Server>,
+) -> impl PinInit<Class<svc::Listener>, Error> {
+    pin_init::pin_init_scope(move || {
+        Ok::<_, Error>(Class::register(module, svc::CLASS, svc::IDENT, server))
+    })
+}
