@@ -263,16 +263,12 @@ fn prepare(
     Ok(())
 }
 
-/// The marked results, each where its bytes really are. GSS integrity and privacy cover the results
-/// as they were encoded, so nothing is taken out of these.
+/// The marked results, each where its bytes really are.
 fn find_payloads<'a>(
     call: &Call,
     rqst: &Rqst<'_>,
     out: &'a mut [Payload; MAX_PAYLOADS],
 ) -> &'a [Payload] {
-    if !rqst.is_plain() {
-        return &[];
-    }
     let word = |at: u32| rqst.result_word(at as usize);
     let found = call
         .payloads()

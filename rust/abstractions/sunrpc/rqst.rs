@@ -224,9 +224,10 @@ impl Rqst<'_> {
         }
     }
 
-    /// Whether the results go out as nfsd has encoded them, without GSS integrity or privacy.
+    /// Whether the results go out as nfsd encodes them, without GSS integrity or privacy. Only
+    /// while it encodes: the request has lost its credentials when it is sent.
     pub(crate) fn is_plain(&self) -> bool {
-        // SAFETY: By the type invariant; credentials are checked before there are results.
+        // SAFETY: By the type invariant; `result_payload` is called while `rq_authop` is set.
         unsafe { bindings::rqst_is_plain(self.raw()) }
     }
 

@@ -82,7 +82,7 @@ pub(crate) trait Connect: Sized + Send + Sync + 'static {
     fn recvfrom(&self, call: Self::Call, rqst: &mut Rqst<'_>) -> c_int;
 
     /// Notes that `len` bytes at byte `offset` of the results may go by RDMA Write.
-    fn result_payload(&self, call: &mut Self::Call, offset: u32, len: u32);
+    fn result_payload(&self, call: &mut Self::Call, rqst: &Rqst<'_>, offset: u32, len: u32);
 
     /// Sends the results of `call`. In an nfsd thread; must not wait for the peer.
     fn sendto(&self, call: Self::Call, rqst: &mut Rqst<'_>);
@@ -384,7 +384,7 @@ impl<C: Connect> ConnectionOps<C> {
         let transport = unsafe { Transport::<C, C::Call>::from_raw(rqst.xprt()) };
         // SAFETY: The context of a request for a connection of type `C` is a `C::Call`.
         if let Some(mut call) = unsafe { rqst.take_call::<C::Call>() } {
-            transport.data.result_payload(&mut call, offset, len);
+            transport.data.result_payload(&mut call, &rqst, offset, len);
             rqst.put_call(call);
         }
         0
