@@ -1,22 +1,64 @@
 # SPDX-License-Identifier: GPL-2.0
-# Kbuild describes the module; here is how to call it and everything else.
-# make help lists the targets.
+# Kbuild describes the module; here is how to call it, and everything else.
+# KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-# KDIR= or KERNEL= choose the kernel, see scripts/build.
-export KDIR KERNEL V SVCRDMA_CACHE
-export TESTS SEED
+export KDIR KERNEL V SVCRDMA_CACHE TESTS
 
 .DEFAULT_GOAL := modules
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
-	@echo '  KERNEL=7.2    for the newest packaged kernel of that family'
-	@echo '  KDIR=DIR      for the kernel built in DIR; without both: for the running kernel'
-	@echo '  TESTS=PATTERN of make test: only tests whose names match (host.*, vm areas, ...)'
-	@echo '  V=1           show commands'
+	@echo '  KERNEL=7.2           for the newest packaged kernel of that family'
+	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
+	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
+	@echo '  V=1                  show commands'
 
-modules: ## build svcrdma.ko into build/VERSION
+modules: ## build svcrdma.ko into build/VERSION (the default)
 	@scripts/build modules
 
-.PHONY: help modules
+install: ## install it for this host's kernel, so that nfsd finds it
+	@scripts/install
+
+host: ## unit and property tests of the protocol crate, and the probe's
+	@scripts/cargo host test
+	@scripts/cargo probe test
+
+probe: ## build tools/probe, which VMs find as rpcrdma-probe
+	@scripts/cargo probe build
+
+fmt: ## format all Rust code
+	@scripts/fmt
+
+clippy: ## lints, the kernel's set, for the module and for the tools
+	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e
+	@scripts/cargo host clippy
+	@scripts/cargo probe clippy
+
+check: modules ## layers, reachable panics, stack
+	@scripts/check-layers
+	@scripts/check-panics
+	@scripts/check-stack
+
+vm: modules ## a shell in a VM with the module at hand
+	@tools/vm/vm.py shell
+
+demo: ## NFS over RDMA served by the module, shown in a VM
+	@tools/vm/demo
+
+test: ## every test; the last line is "N passed, N failed"
+	@scripts/test
+
+bench: modules ## the figures, ours beside the stock server's
+	@scripts/test --bench
+
+rust-analyzer: ## rust-project.json for an editor
+	@scripts/build rust-analyzer
+
+clean: ## remove what was built here; the cache stays
+	rm -rf build rust-project.json tools/*/target
+
+clean-cache: ## remove the build root, kernels and images that were made
+	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
+
+.PHONY: help modules install host probe fmt clippy check vm demo test bench rust-analyzer clean clean-cache

@@ -57,9 +57,12 @@ class Images:
         subprocess.run([TOP / "scripts/need-qemu"], check=True)
         images = cls(made_by("guest-root"), made_by("guest-kernel", kernel), module)
         if module is None:
-            built = TOP / "build" / images.version / "svcrdma.ko"
-            images.module = built if built.exists() else None
+            images.find_module()
         return images
+
+    def find_module(self) -> None:
+        built = TOP / "build" / self.version / "svcrdma.ko"
+        self.module = built if built.exists() else None
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Vm:
             disk.truncate(DISK)
         module = ""
         if images.module:
+            # A rebuild while we run must not matter.
             shutil.copy(images.module, directory / "svcrdma.ko")
             module = "/job/svcrdma.ko"
         server = 1 if job.vms == 2 else index
