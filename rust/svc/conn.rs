@@ -184,6 +184,8 @@ struct State {
 pub(crate) struct Shared {
     number: u64,
     peer: Addr,
+    /// The most credits that there is room for: those that were set when the peer connected.
+    pub(super) max_credits: u32,
     pub(super) device: Arc<Device>,
     /// What the peer has told of itself.
     pub(super) offer: Offer,
@@ -214,7 +216,7 @@ impl Item for Arc<Shared> {
 }
 
 impl Shared {
-    /// Makes one for a peer that wants to connect, in the table of its device. May sleep.
+    /// Makes one for a peer that wants to connect. May sleep.
     pub(super) fn new(
         number: u64,
         peer: Addr,
@@ -232,6 +234,7 @@ impl Shared {
             try_pin_init!(Self {
                 number,
                 peer,
+                max_credits: grant,
                 device,
                 offer,
                 inbox: Inbox::new(grant as usize)?,
@@ -241,7 +244,6 @@ impl Shared {
             }),
             GFP_KERNEL,
         )?;
-        shared.device.remember(&shared)?;
         stats::CONNECTIONS.inc();
         Ok(shared)
     }
@@ -251,7 +253,7 @@ impl Shared {
         self.number
     }
 
-    /// The id waits to be accepted.
+    /// The id waits to be accepted. Nobody else knows the connection yet.
     pub(super) fn set_pending(&self, id: CmId<Shared>) {
         self.state.lock().phase = Phase::Pending(id);
     }
@@ -319,7 +321,8 @@ impl Shared {
     /// A Call gets its reply: the credits to grant with it.
     pub(super) fn count_reply(&self) -> u32 {
         let mut state = self.state.lock();
-        state.credits.set_target(stats::CREDITS.get());
+        let target = stats::CREDITS.get().min(self.max_credits);
+        state.credits.set_target(target);
         state.credits.on_reply()
     }
 

@@ -177,6 +177,22 @@ enum State {
     Removed,
 }
 
+/// The connections of a device, pending ones included.
+struct Connections {
+    table: RBTree<u64, Arc<Shared>>,
+    /// Whether more may come.
+    is_open: bool,
+}
+
+impl Connections {
+    fn new() -> Self {
+        Self {
+            table: RBTree::new(),
+            is_open: true,
+        }
+    }
+}
+
 /// A device.
 #[pin_data]
 pub(crate) struct Device {
@@ -184,7 +200,7 @@ pub(crate) struct Device {
     #[pin]
     state: Mutex<State>,
     #[pin]
-    connections: Mutex<RBTree<u64, Arc<Shared>>>,
+    connections: Mutex<Connections>,
     pub(super) pools: Pools,
     queue: Arc<OwnedQueue>,
     #[pin]
@@ -210,7 +226,7 @@ impl Device {
             pin_init!(Self {
                 ib,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
-                connections <- new_mutex!(RBTree::new(), "svcrdma connections"),
+                connections <- new_mutex!(Connections::new(), "svcrdma connections"),
                 pools,
                 queue,
                 refill <- new_work!("svcrdma refill"),
@@ -254,23 +270,26 @@ impl Device {
 
     /// Keeps `shared` in the table of connections until [`Self::forget`]. May sleep.
     pub(super) fn remember(&self, shared: &Arc<Shared>) -> Result {
-        self.connections.lock().try_create_and_insert(
-            shared.number(),
-            shared.clone(),
-            GFP_KERNEL,
-        )?;
+        let mut connections = self.connections.lock();
+        if !connections.is_open {
+            return Err(ENODEV);
+        }
+        let (number, shared) = (shared.number(), shared.clone());
+        connections
+            .table
+            .try_create_and_insert(number, shared, GFP_KERNEL)?;
         Ok(())
     }
 
     /// Takes the connection out of the table. May sleep.
     pub(super) fn forget(&self, number: u64) {
-        let shared = self.connections.lock().remove(&number);
+        let shared = self.connections.lock().table.remove(&number);
         drop(shared);
     }
 
     /// Calls `f` for each connection, which must not come back to the table. May sleep.
     fn for_each(&self, mut f: impl FnMut(&Arc<Shared>)) {
-        for shared in self.connections.lock().values() {
+        for shared in self.connections.lock().table.values() {
             f(shared);
         }
     }
@@ -286,6 +305,7 @@ impl Device {
 
     /// Closes all connections and gives the hardware back; sleeps until that is done.
     fn remove(&self) {
+        self.connections.lock().is_open = false;
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
         self.for_each(|shared| shared.close(Cause::DeviceRemoved));
         self.queue.flush();

@@ -165,7 +165,7 @@ impl Endpoint {
             slots.push(Slot::default(), GFP_KERNEL)?;
         }
         // Each Call is a Read or a reply, and never both at once.
-        let calls = stats::CREDITS.get() as usize + 1;
+        let calls = shared.max_credits as usize + 1;
         let inner = Inner {
             gate: Gate::Opening,
             queue: SendQueue::new(depth),
@@ -265,15 +265,15 @@ impl Endpoint {
         }
     }
 
-    /// Asks to have `pages` more pages under RDMA Read; the Call waits if that is too many.
-    pub(super) fn begin_read(&self, call: Call, pages: usize) -> Option<Call> {
+    /// Asks to have `pages` more pages under RDMA Read. Gives the Call back if it may go on, keeps
+    /// it until others have ended if these are too many, and refuses it if too many wait.
+    pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
         let mut inner = self.inner.lock();
         if !inner.may_read(pages) {
-            // There is room for all Calls that the peer has credits for.
-            return inner.reads.push(call).err();
+            return inner.reads.push(call).map(|()| None);
         }
         inner.reading += pages;
-        Some(call)
+        Ok(Some(call))
     }
 
     /// So many pages are not under RDMA Read any more: starts what has waited for them.

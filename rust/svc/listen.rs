@@ -105,13 +105,16 @@ impl Port {
             device,
             self.server.queue.clone(),
         )?;
-        // From here on the id belongs to `shared`, whose closing destroys it.
+        // From here on the id belongs to `shared`, whose closing destroys it: this handler must not.
         shared.set_pending(new.adopt(shared.clone()));
-        if let Err(shared) = self.inbox.push(shared) {
-            stats::REJECTED.inc();
-            shared.close(Cause::Busy);
+        if let Err(e) = shared.device.remember(&shared) {
+            shared.close(Cause::Accept(e.to_errno()));
+            return Err(e);
         }
-        Ok(())
+        self.inbox.push(shared).map_err(|shared| {
+            shared.close(Cause::Busy);
+            EBUSY
+        })
     }
 }
 

@@ -44,8 +44,13 @@ use svcrdma_proto::layout::{
 pub(super) fn begin(endpoint: &Arc<Endpoint>, mut call: Call) {
     call.endpoint = Some(endpoint.clone());
     let pages = call.sink_pages();
-    if let Some(call) = endpoint.begin_read(call, pages) {
-        request(call);
+    match endpoint.begin_read(call, pages) {
+        Ok(Some(call)) => request(call),
+        Ok(None) => {}
+        Err(call) => {
+            endpoint.shared.close(Cause::CreditOverrun);
+            call::discard(&endpoint.shared, call);
+        }
     }
 }
 
@@ -89,7 +94,10 @@ pub(super) fn start(mut call: Call, sink: Transfer) -> Option<Transfer> {
         return None;
     }
     match endpoint.submit(Work::Read(call)) {
-        Err(Work::Read(call)) => abandon(&endpoint, call),
+        Err(Work::Read(call)) => {
+            endpoint.shared.close(Cause::CreditOverrun);
+            abandon(&endpoint, call)
+        }
         _ => None,
     }
 }

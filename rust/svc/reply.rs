@@ -220,7 +220,10 @@ pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
     let credits = shared.count_reply();
     let sent = match shared.device.pools.reply() {
         Ok(mut reply) => match prepare(endpoint, &mut reply, call, credits, rqst) {
-            Ok(()) => submit(endpoint, reply),
+            Ok(()) => {
+                submit(endpoint, reply);
+                Ok(())
+            }
             Err(e) => {
                 shared.device.pools.put_reply(reply);
                 Err(e)
@@ -293,15 +296,15 @@ pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
         return;
     };
     reply.set_error(answer, shared.count_reply());
-    // The connection is closing if that fails, and the reply has gone back to the pool.
-    let _ = submit(endpoint, reply);
+    submit(endpoint, reply);
 }
 
-/// Queues the reply; when the connection is closing there is nobody to send it to.
-fn submit(endpoint: &Endpoint, reply: KBox<Reply>) -> Result {
+/// Queues the reply. It is refused when the connection is closing, or when the peer has more
+/// replies outstanding than it ever had credits.
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>) {
     stats::REPLIES.inc();
     if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply)) {
+        endpoint.shared.close(Cause::CreditOverrun);
         endpoint.shared.device.pools.put_reply(reply);
     }
-    Ok(())
 }
