@@ -4,6 +4,7 @@
 
     vm.py run [--vms 2] [--mem MiB] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
     vm.py shell
+    vm.py kvm       status 0 if VMs are not emulated
 
 The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
 starts from the same images with an empty overlay; nothing survives but /job/out.
@@ -76,6 +77,7 @@ class Job:
     limit: float = 300
     server: str = "ours"
     env: dict[str, str] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)  # for /job
 
 
 @dataclass
@@ -100,6 +102,8 @@ class Vm:
             # A rebuild while we run must not matter.
             shutil.copy(images.module, directory / "svcrdma.ko")
             module = "/job/svcrdma.ko"
+        for path in job.files:
+            os.link(path, directory / path.name)
         server = 1 if job.vms == 2 else index
         env = {
             "VM_ROLE": role,
@@ -223,9 +227,13 @@ def main() -> int:
             sub.add_argument("--vms", type=int, choices=(1, 2), default=1)
             sub.add_argument("--limit", type=float, default=300)
             sub.add_argument("--out", type=Path)
+            sub.add_argument("--share", type=Path, action="append", default=[], help="a file to put into /job")
             sub.add_argument("--quiet", action="store_true", help="do not show the output as it comes")
             sub.add_argument("command", nargs=argparse.REMAINDER, help="script in the checkout, or any command")
+    commands.add_parser("kvm")
     args = parser.parse_args()
+    if args.what == "kvm":
+        return 0 if use_kvm() else 1
     images = Images.prepare(args.kernel, args.module)
     out = getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))
     out.mkdir(parents=True, exist_ok=True)
@@ -239,7 +247,7 @@ def main() -> int:
     path = Path(command[0]).resolve()
     if path.is_file() and path.is_relative_to(TOP):
         command[0] = str(Path("/src") / path.relative_to(TOP))
-    job = Job(command, out.resolve(), args.vms, args.mem, args.limit, args.server)
+    job = Job(command, out.resolve(), args.vms, args.mem, args.limit, args.server, files=args.share)
     tail = None
     shutil.rmtree(job.out / f"vm{job.vms}", ignore_errors=True)
     if not args.quiet:
