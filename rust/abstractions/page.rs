@@ -149,13 +149,19 @@ impl Stream {
         self.pages.pop()
     }
 
-    /// Puts a new page in the place of each that somebody else has a reference to, and returns how
-    /// many could not be replaced and are gone. May sleep.
+    /// Puts a new page in the place of each that somebody else has a reference to. Returns how many
+    /// pages are lost: all of them when there is no memory, as then nobody misses them. May sleep.
     pub(crate) fn renew(&mut self) -> usize {
-        let before = self.pages.len();
-        self.pages
-            .retain(|page| page.is_private() || OwnedPage::new().map(|new| *page = new).is_ok());
-        before - self.pages.len()
+        let mut is_short = false;
+        for page in self.pages.iter_mut().filter(|page| !page.is_private()) {
+            match OwnedPage::new() {
+                Ok(new) => *page = new,
+                Err(_) => is_short = true,
+            }
+        }
+        let lost = if is_short { self.pages.len() } else { 0 };
+        self.pages.truncate(self.pages.len().saturating_sub(lost));
+        lost
     }
 
     /// Says where the bytes lie, in their order.
@@ -183,10 +189,10 @@ impl Stream {
                 return Some(Piece {
                     page: part.page.checked_add(start / PAGE_SIZE)?,
                     offset,
-                    len: max.min(part.len - at).min(PAGE_SIZE - offset),
+                    len: max.min(part.len.saturating_sub(at)).min(PAGE_SIZE - offset),
                 });
             }
-            at -= part.len;
+            at = at.saturating_sub(part.len);
         }
         None
     }
@@ -196,7 +202,7 @@ impl Stream {
     /// Only for pages that were allocated with [`OwnedPage::new`] and are not mapped for a device.
     pub(crate) fn fill(&mut self, at: usize, bytes: &[u8]) {
         self.for_each_piece(at..at.saturating_add(bytes.len()), |to, done, len| {
-            if let Some(from) = bytes.get(done..done + len) {
+            if let Some(from) = bytes.get(done..).and_then(|rest| rest.get(..len)) {
                 // SAFETY: `to` is valid for `len` bytes by `for_each_piece`, and a slice of Rust
                 // memory does not overlap with a page that this stream owns.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
@@ -217,7 +223,7 @@ impl Stream {
     fn for_each_piece(&mut self, range: Range<usize>, mut f: impl FnMut(*mut u8, usize, usize)) {
         let mut at = range.start;
         while at < range.end {
-            let Some(piece) = self.piece(at, range.end - at) else {
+            let Some(piece) = self.piece(at, range.end.saturating_sub(at)) else {
                 return;
             };
             let Some(page) = self.pages.get(piece.page) else {
@@ -226,10 +232,10 @@ impl Stream {
             // `piece.offset + piece.len` is at most `PAGE_SIZE`.
             f(
                 page.address().wrapping_add(piece.offset),
-                at - range.start,
+                at.saturating_sub(range.start),
                 piece.len,
             );
-            at += piece.len;
+            at = at.saturating_add(piece.len);
         }
     }
 }

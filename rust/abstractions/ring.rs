@@ -41,24 +41,30 @@ impl<T> Ring<T> {
 
     /// Adds `item` at the end, or gives it back when there is no room.
     pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
-        let capacity = self.slots.len();
-        if self.len == capacity {
+        if self.len == self.slots.len() {
             return Err(item);
         }
-        match self.slots.get_mut((self.head + self.len) % capacity) {
+        let end = self.behind_head(self.len);
+        match self.slots.get_mut(end) {
             Some(slot) => *slot = Some(item),
             None => return Err(item),
         }
-        self.len += 1;
+        self.len = self.len.saturating_add(1);
         Ok(())
     }
 
     /// Takes the first item.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.head)?.take()?;
-        self.head = (self.head + 1) % self.slots.len();
-        self.len -= 1;
+        self.head = self.behind_head(1);
+        self.len = self.len.saturating_sub(1);
         Some(item)
+    }
+
+    /// The slot `n` behind the head; `n` is not more than there are.
+    fn behind_head(&self, n: usize) -> usize {
+        let slot = self.head.saturating_add(n);
+        slot.checked_sub(self.slots.len()).unwrap_or(slot)
     }
 
     /// The first item.

@@ -108,7 +108,7 @@ fn new_qp(
         pd: &hardware.pd,
         receives: &hardware.receives,
         receive_cq,
-        send_cq: Cq::share(&hardware.pd, hardware.send_depth + 1, vector)?,
+        send_cq: Cq::share(&hardware.pd, hardware.send_depth.saturating_add(1), vector)?,
         depth: hardware.send_depth,
         max_sge: hardware.max_sge,
     };

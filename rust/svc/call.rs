@@ -76,7 +76,7 @@ pub(crate) struct CallState {
     /// How far the RDMA Reads are posted.
     pub(super) cursor: ReadCursor,
     /// The pages that RDMA Reads fill.
-    pub(super) sink: Option<Transfer>,
+    pub(super) sink: Option<KBox<Transfer>>,
     /// Where the Call came from, while its Reads are waited for.
     pub(super) endpoint: Option<Arc<Endpoint>>,
     payloads: [Payload; MAX_PAYLOADS],
@@ -94,11 +94,19 @@ impl CallState {
         self.payloads.get(..self.payload_count).unwrap_or(&[])
     }
 
+    /// Makes room for the next Call.
+    pub(super) fn reset(&mut self) {
+        self.sink = None;
+        self.endpoint = None;
+        self.layout = Layout::Inline;
+        self.payload_count = 0;
+    }
+
     /// Notes a result; one too many just stays inline.
     fn mark(&mut self, offset: u32, len: u32) {
         if let Some(slot) = self.payloads.get_mut(self.payload_count) {
             *slot = Payload { offset, len };
-            self.payload_count += 1;
+            self.payload_count = self.payload_count.saturating_add(1);
         }
     }
 }
@@ -201,7 +209,7 @@ impl Connect for Connection {
             Layout::Inline => Arg::Message(body..end),
             Layout::Split { position, .. } => {
                 // `layout::plan` has checked that the position is in the message.
-                let split = body + position as usize;
+                let split = body.saturating_add(position as usize);
                 Arg::Split {
                     head: body..split,
                     pages: sink.stream_mut(),

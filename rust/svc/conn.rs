@@ -339,7 +339,7 @@ impl Shared {
             match &state.phase {
                 Phase::Established(endpoint) => endpoint.clone(),
                 Phase::Pending(_) => {
-                    state.waited += seconds;
+                    state.waited = state.waited.saturating_add(seconds);
                     let late = state.waited > stats::PENDING_SECONDS.get();
                     drop(state);
                     if late {

@@ -136,7 +136,8 @@ impl Hardware {
 
     /// The vector and the Receive completion queue for the next connection.
     pub(super) fn next_cq(&self) -> Option<(u32, &Arc<Cq>)> {
-        let vector = self.next_cq.fetch_add(1, Relaxed) % self.receive_cqs.len().max(1) as u32;
+        let count = u32::try_from(self.receive_cqs.len()).ok()?;
+        let vector = self.next_cq.fetch_add(1, Relaxed).checked_rem(count)?;
         Some((vector, self.receive_cqs.get(vector as usize)?))
     }
 
@@ -158,11 +159,11 @@ impl Hardware {
         let (before, _) = self.receives.counts();
         // Running low because all buffers are with nfsd is no loss, but more of them help then
         // as well; the pool's maximum bounds it.
-        if self.receives.grow(before / 8 + 1).is_err() {
+        if self.receives.grow((before / 8).max(1)).is_err() {
             pr_warn_once!("no memory for more Receive buffers\n");
         }
         let (after, _) = self.receives.counts();
-        stats::RECEIVES_ADDED.add(u32::try_from(after - before).unwrap_or(0));
+        stats::RECEIVES_ADDED.add(u32::try_from(after.saturating_sub(before)).unwrap_or(0));
         self.watch_receives();
     }
 }
@@ -344,7 +345,7 @@ impl Devices {
 
     /// Does what is to be done every `seconds`. May sleep.
     pub(super) fn tick(&self, seconds: u32) {
-        let mut i = 0;
+        let mut i: usize = 0;
         loop {
             // Not under the lock: a device may be waiting for its hardware.
             let device = self.list.lock().get(i).cloned();
@@ -352,7 +353,7 @@ impl Devices {
                 return;
             };
             device.tick(seconds);
-            i += 1;
+            i = i.saturating_add(1);
         }
     }
 }

@@ -165,7 +165,7 @@ impl Endpoint {
             slots.push(Slot::default(), GFP_KERNEL)?;
         }
         // Each Call is a Read or a reply, and never both at once.
-        let calls = shared.max_credits as usize + 1;
+        let calls = (shared.max_credits as usize).saturating_add(1);
         let inner = Inner {
             gate: Gate::Opening,
             queue: SendQueue::new(depth),
@@ -272,7 +272,7 @@ impl Endpoint {
         if !inner.may_read(pages) {
             return inner.reads.push(call).map(|()| None);
         }
-        inner.reading += pages;
+        inner.reading = inner.reading.saturating_add(pages);
         Ok(Some(call))
     }
 
@@ -293,7 +293,7 @@ impl Endpoint {
         if !inner.may_read(pages) {
             return None;
         }
-        inner.reading += pages;
+        inner.reading = inner.reading.saturating_add(pages);
         inner.reads.pop()
     }
 
@@ -306,7 +306,7 @@ impl Endpoint {
         let stalled = {
             let mut inner = self.inner.lock();
             inner.stalled = match inner.is_waited_for() {
-                true => inner.stalled + seconds,
+                true => inner.stalled.saturating_add(seconds),
                 false => 0,
             };
             inner.stalled
@@ -345,7 +345,7 @@ impl Inner {
             let seq = seq.wrapping_add(i);
             if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
                 slot.seq = seq;
-                slot.signalled = signal && i + 1 == count;
+                slot.signalled = signal && i == count.wrapping_sub(1);
             }
         }
         let call = match whole {
@@ -395,7 +395,7 @@ impl Inner {
 
     fn may_read(&self, pages: usize) -> bool {
         let limit = stats::READ_PAGES_CONNECTION.get() as usize;
-        self.reading == 0 || self.reading + pages <= limit
+        self.reading == 0 || self.reading.saturating_add(pages) <= limit
     }
 
     /// Whether a completion is to come. Unsignalled replies have none, and may stay for long.
@@ -406,6 +406,10 @@ impl Inner {
 
 impl Handler for Endpoint {
     type Call = CallState;
+
+    fn reset(call: &mut CallState) {
+        call.reset();
+    }
 
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>) {
         call::received(&this.into(), receive);

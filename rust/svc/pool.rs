@@ -64,8 +64,8 @@ struct Inner {
     total: usize,
     /// The least number of pages that were here since the last tick.
     spare: usize,
-    small: KVec<Transfer>,
-    large: KVec<Transfer>,
+    small: KVec<KBox<Transfer>>,
+    large: KVec<KBox<Transfer>>,
     replies: KVec<KBox<Reply>>,
     waiting: Ring<Call>,
     /// Where send buffers are made; gone when the device is.
@@ -73,7 +73,7 @@ struct Inner {
 }
 
 impl Inner {
-    fn transfers(&mut self, pages: usize) -> &mut KVec<Transfer> {
+    fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
         match pages <= SMALL {
             true => &mut self.small,
             false => &mut self.large,
@@ -81,7 +81,7 @@ impl Inner {
     }
 
     /// A transfer with `pages` pages in it, if there are both.
-    fn take_sink(&mut self, pages: usize) -> Option<Transfer> {
+    fn take_sink(&mut self, pages: usize) -> Option<KBox<Transfer>> {
         let left = self.pages.len().checked_sub(pages)?;
         let mut sink = self.transfers(pages).pop()?;
         for _ in 0..pages {
@@ -182,7 +182,7 @@ impl Pools {
     }
 
     /// A transfer with room for `pages` pages. In an nfsd thread: may sleep.
-    pub(super) fn transfer(&self, pages: usize) -> Result<Transfer> {
+    pub(super) fn transfer(&self, pages: usize) -> Result<KBox<Transfer>> {
         let transfer = self.inner.lock().transfers(pages).pop();
         if let Some(transfer) = transfer {
             return Ok(transfer);
@@ -192,7 +192,7 @@ impl Pools {
     }
 
     /// Takes a transfer back; pages that are in it are released.
-    pub(super) fn put_transfer(&self, mut transfer: Transfer) {
+    pub(super) fn put_transfer(&self, mut transfer: KBox<Transfer>) {
         while let Some(page) = transfer.stream_mut().pop() {
             drop(page);
         }
@@ -204,12 +204,12 @@ impl Pools {
 
     /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
     /// any context but hard interrupts.
-    pub(super) fn put_sink(&self, sink: Transfer) {
+    pub(super) fn put_sink(&self, sink: KBox<Transfer>) {
         self.keep_sink(sink);
         self.serve();
     }
 
-    fn keep_sink(&self, mut sink: Transfer) {
+    fn keep_sink(&self, mut sink: KBox<Transfer>) {
         let mut inner = self.inner.lock();
         let mut over = None;
         while let Some(page) = sink.stream_mut().pop() {
@@ -259,7 +259,7 @@ impl Pools {
         }
     }
 
-    fn next_served(&self) -> Option<(Call, Transfer)> {
+    fn next_served(&self) -> Option<(Call, KBox<Transfer>)> {
         let mut inner = self.inner.lock();
         let pages = inner.waiting.front_mut()?.sink_pages();
         let sink = inner.take_sink(pages)?;
@@ -299,9 +299,9 @@ impl Pools {
         for _ in 0..count {
             let page = OwnedPage::new()?;
             let mut inner = self.inner.lock();
-            inner.total += 1;
+            inner.total = inner.total.saturating_add(1);
             if let Err(e) = inner.pages.push_within_capacity(page) {
-                inner.total -= 1;
+                inner.total = inner.total.saturating_sub(1);
                 drop(inner);
                 drop(e);
                 return Err(ENOMEM);
@@ -314,12 +314,13 @@ impl Pools {
     fn reserve_pages(&self, more: usize) -> Result {
         let (total, capacity) = {
             let inner = self.inner.lock();
-            (inner.total + more, inner.pages.capacity())
+            (inner.total.saturating_add(more), inner.pages.capacity())
         };
         if total <= capacity {
             return Ok(());
         }
-        let mut wider = KVVec::with_capacity(total.next_power_of_two(), GFP_KERNEL)?;
+        let mut wider =
+            KVVec::with_capacity(total.checked_next_power_of_two().ok_or(ENOMEM)?, GFP_KERNEL)?;
         let mut inner = self.inner.lock();
         for page in inner.pages.drain_all() {
             // `wider` has room for more than `inner.pages` had.
@@ -343,26 +344,25 @@ impl Pools {
 
     /// Frees pages that were not needed since the last tick, half of them at a time.
     pub(super) fn trim(&self) {
-        let mut count = {
+        let count = {
             let mut inner = self.inner.lock();
             let spare = inner.spare.min(inner.pages.len());
             inner.spare = inner.pages.len();
             spare.div_ceil(2)
         };
-        while count > 0 {
+        for _ in 0..count {
             let mut inner = self.inner.lock();
             let page = inner.pages.pop();
             inner.total = inner.total.saturating_sub(usize::from(page.is_some()));
             drop(inner);
             drop(page);
-            count -= 1;
         }
     }
 }
 
 impl Inner {
     /// Keeps an empty transfer for the next user, or gives it back when there are enough.
-    fn keep(&mut self, transfer: Transfer) -> Option<Transfer> {
+    fn keep(&mut self, transfer: KBox<Transfer>) -> Option<KBox<Transfer>> {
         let kept = self.transfers(transfer.capacity());
         match kept.len() < KEEP {
             true => kept.push_within_capacity(transfer).err().map(|e| e.0),
@@ -374,14 +374,14 @@ impl Inner {
 /// What became of a request for a sink.
 pub(super) enum Sink {
     /// There is one.
-    Ready(Call, Transfer),
+    Ready(Call, KBox<Transfer>),
     /// The Call waits and will be started.
     Waits,
     /// Too many wait.
     Refused(Call),
 }
 
-fn new_transfer(pages: usize) -> Result<Transfer> {
+fn new_transfer(pages: usize) -> Result<KBox<Transfer>> {
     Transfer::with_capacity(if pages <= SMALL {
         SMALL
     } else {

@@ -79,7 +79,7 @@ pub(super) fn request(call: Call) {
 }
 
 /// Queues the Reads of `call` into `sink`; gives the sink back when the connection closes.
-pub(super) fn start(mut call: Call, sink: Transfer) -> Option<Transfer> {
+pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfer>> {
     let Some(endpoint) = call.endpoint.clone() else {
         return Some(sink);
     };
@@ -103,14 +103,14 @@ pub(super) fn start(mut call: Call, sink: Transfer) -> Option<Transfer> {
 }
 
 /// Drops `call`, whose sink the caller takes back.
-fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Transfer> {
+fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<KBox<Transfer>> {
     let sink = call.sink.take();
     endpoint.shared.count_drop();
     sink
 }
 
 /// Puts the inline parts and the pads of `call` into `sink`, and maps it for the device.
-fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Transfer) -> Result {
+fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: KBox<Transfer>) -> Result {
     let (message, state) = call.parts_mut();
     let stream = sink.stream_mut();
     stream.lay_flat(state.layout.sink_len() as usize);

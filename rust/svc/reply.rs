@@ -66,7 +66,7 @@ pub(super) struct Reply {
     plan: ReplyPlan,
     cursor: WriteCursor,
     /// The pages of the results, if any are needed.
-    pages: Option<Transfer>,
+    pages: Option<KBox<Transfer>>,
     /// The Call, until all is posted.
     call: Option<Call>,
     /// The handle that the Send invalidates.
@@ -91,11 +91,9 @@ impl Reply {
     }
 
     /// Makes it ready for the next reply; returns the pages that it had.
-    pub(super) fn clear(&mut self) -> Option<Transfer> {
+    pub(super) fn clear(&mut self) -> Option<KBox<Transfer>> {
         self.len = 0;
         self.from_pages = false;
-        self.plan = ReplyPlan::default();
-        self.cursor = WriteCursor::new(&self.plan);
         self.invalidate = None;
         self.call = None;
         self.pages.take()
@@ -146,7 +144,7 @@ impl Reply {
             .plan
             .kept()
             .map(|range| range.start as usize..range.end as usize);
-        let rest = self.pages.as_ref().filter(|_| self.from_pages);
+        let rest = self.pages.as_deref().filter(|_| self.from_pages);
         chain.send(Message {
             buffer: &self.buffer,
             len: self.len,
@@ -174,7 +172,7 @@ impl Reply {
         self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
         self.cursor = WriteCursor::new(&self.plan);
         let inline = self.plan.inline_len() as usize;
-        let is_copied = inline <= COPY_MAX && self.len + inline <= PAGE_SIZE;
+        let is_copied = inline <= COPY_MAX && self.len.saturating_add(inline) <= PAGE_SIZE;
         if is_copied {
             self.copy_inline(rqst)?;
         }
@@ -197,7 +195,7 @@ impl Reply {
             if rqst.copy_result(range.start as usize, out) != len {
                 return Err(EIO);
             }
-            self.len += len;
+            self.len = self.len.saturating_add(len);
         }
         Ok(())
     }
@@ -277,10 +275,10 @@ fn find_payloads<'a>(
         .payloads()
         .iter()
         .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len));
-    let mut count = 0;
+    let mut count: usize = 0;
     for (slot, payload) in out.iter_mut().zip(found) {
         *slot = payload;
-        count += 1;
+        count = count.saturating_add(1);
     }
     out.get(..count).unwrap_or(&[])
 }

@@ -115,7 +115,11 @@ impl Chain {
             return 0;
         }
         let start = self.sges.len();
-        let taken = self.gather(transfer, at..at.saturating_add(len), start + max_sge);
+        let taken = self.gather(
+            transfer,
+            at..at.saturating_add(len),
+            start.saturating_add(max_sge),
+        );
         if taken > 0 {
             let mut wr = self.request(opcode, start);
             wr.remote_addr = remote.addr;
@@ -135,11 +139,12 @@ impl Chain {
         }
         let start = self.sges.len();
         let addr = message.buffer.sync(message.len);
+        let max = start.saturating_add(self.max_sge);
         let mut whole = self.sge(addr, message.len);
         if let Some((transfer, ranges)) = message.rest {
             for range in ranges {
                 let len = range.end.saturating_sub(range.start);
-                whole = whole && self.gather(transfer, range, start + self.max_sge) == len;
+                whole = whole && self.gather(transfer, range, max) == len;
             }
         }
         if !whole {
@@ -159,7 +164,7 @@ impl Chain {
         let mut wr: bindings::ib_rdma_wr = super::zeroed();
         wr.wr.opcode = opcode;
         // CAST: There are at most `max_sge` entries.
-        wr.wr.num_sge = (self.sges.len() - start) as c_int;
+        wr.wr.num_sge = self.sges.len().saturating_sub(start) as c_int;
         wr
     }
 
@@ -185,15 +190,16 @@ impl Chain {
     fn gather(&mut self, transfer: &Transfer, range: Range<usize>, max: usize) -> usize {
         let mut at = range.start;
         while at < range.end && self.sges.len() < max {
-            let Some((addr, piece)) = transfer.mapped_piece(at, range.end - at) else {
+            let Some((addr, piece)) = transfer.mapped_piece(at, range.end.saturating_sub(at))
+            else {
                 break;
             };
             if !self.sge(addr, piece.len) {
                 break;
             }
-            at += piece.len;
+            at = at.saturating_add(piece.len);
         }
-        at - range.start
+        at.saturating_sub(range.start)
     }
 
     /// Links the requests, gives each the completion that `cqe` has for its index, asks for a

@@ -37,6 +37,9 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// What belongs to a Call beside its message.
     type Call: Default + Send;
 
+    /// Drops what belonged to a Call, so that there is room for the next.
+    fn reset(call: &mut Self::Call);
+
     /// A message has arrived. On the RDMA core's workqueue; must not sleep.
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>);
 
@@ -138,7 +141,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.recv_cq = parts.receive_cq.as_ptr();
         attr.srq = parts.receives.srq_ptr().ok_or(ENODEV)?;
         // One more, for the marker of `ib_drain_sq`.
-        attr.cap.max_send_wr = parts.depth + 1;
+        attr.cap.max_send_wr = parts.depth.saturating_add(1);
         attr.cap.max_send_sge = parts.max_sge;
         attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
         attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
@@ -166,7 +169,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         unsafe { (*self.id.as_ptr()).qp }
     }
 
-    /// Posts the chain, whose work gets the slots from `first` on, modulo their number; the last
+    /// Posts the chain, whose work gets the slots from `first` on, round their ring; the last
     /// one completes visibly if `signal`. Does not sleep. The caller lets no two calls overlap.
     ///
     /// # Errors
@@ -176,8 +179,10 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let count = self.slots.len();
         let slots = self.slots.as_ptr();
         let wr = chain.link(signal, |i| {
+            let index = first.saturating_add(i);
+            let index = index.checked_sub(count).unwrap_or(index);
             // CAST: `cqe` is the first field; it is not written to.
-            slots.wrapping_add((first + i) % count).cast_mut().cast()
+            slots.wrapping_add(index).cast_mut().cast()
         });
         if wr.is_null() {
             return Ok(());

@@ -263,7 +263,7 @@ impl<H: Handler> ReceivePool<H> {
             unsafe { unmap_page(&queue.pd, addr, Direction::FromDevice) };
             return posted;
         }
-        inner.posted += 1;
+        inner.posted = inner.posted.saturating_add(1);
         Ok(())
     }
 
@@ -452,7 +452,7 @@ impl<H: Handler> DerefMut for Receive<H> {
 
 impl<H: Handler> Drop for Receive<H> {
     fn drop(&mut self) {
-        **self = H::Call::default();
+        H::reset(self);
         // SAFETY: `pool` is not used after this; `recycle` needs it, so the reference is put last.
         let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
         pool.recycle(self.buffer);

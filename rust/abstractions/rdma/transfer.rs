@@ -71,13 +71,14 @@ pub(crate) struct Transfer {
 
 impl Transfer {
     /// Makes one with room for `pages` pages. May sleep.
-    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
+    pub(crate) fn with_capacity(pages: usize) -> Result<KBox<Self>> {
         // INVARIANT: Nothing is mapped.
-        Ok(Self {
+        let this = Self {
             stream: Stream::with_capacity(pages)?,
             addrs: KVec::with_capacity(pages, GFP_KERNEL)?,
             mapping: None,
-        })
+        };
+        Ok(KBox::new(this, GFP_KERNEL)?)
     }
 
     /// The number of pages there is room for.

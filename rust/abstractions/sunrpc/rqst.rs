@@ -120,7 +120,7 @@ impl Rqst<'_> {
             bindings::kvec {
                 // `start` is at most `len`.
                 iov_base: message.wrapping_add(start).cast(),
-                iov_len: end - start,
+                iov_len: end.saturating_sub(start),
             }
         };
         let none: bindings::kvec = pin_init::zeroed();
@@ -133,22 +133,25 @@ impl Rqst<'_> {
                 tail,
             } => {
                 let swapped = self.swap(pages);
-                let page_len = len.min(swapped * PAGE_SIZE);
+                let page_len = len.min(swapped.saturating_mul(PAGE_SIZE));
                 (part(head), self.pages(0), page_len, part(tail))
             }
             Arg::Pages(stream, len) => {
                 let swapped = self.swap(stream);
-                let len = len.min(swapped * PAGE_SIZE);
+                let len = len.min(swapped.saturating_mul(PAGE_SIZE));
                 let head_len = len.min(PAGE_SIZE);
                 (
                     self.first_page(head_len),
                     self.pages(1),
-                    len - head_len,
+                    len.saturating_sub(head_len),
                     none,
                 )
             }
         };
-        let len = head.iov_len + page_len + tail.iov_len;
+        let len = head
+            .iov_len
+            .saturating_add(page_len)
+            .saturating_add(tail.iov_len);
         // SAFETY: By the type invariant; the thread alone uses `rq_arg`.
         let arg = unsafe { &raw mut (*self.raw()).rq_arg };
         // CAST: A Call is at most 4 MiB and a few pages.
@@ -187,8 +190,8 @@ impl Rqst<'_> {
     /// Exchanges the stream's pages with the thread's first ones; returns how many.
     fn swap(&mut self, stream: &mut Stream) -> usize {
         // SAFETY: By the type invariant.
-        let max = unsafe { (*self.raw()).rq_maxpages } as usize;
-        let mut swapped = 0;
+        let max = unsafe { (*self.raw()).rq_maxpages };
+        let mut swapped: usize = 0;
         for page in stream.pages_mut().iter_mut().take(max) {
             // SAFETY: `swapped` is less than `rq_maxpages`, the number of entries.
             let slot = unsafe { (*self.raw()).rq_pages.add(swapped) };
@@ -196,7 +199,7 @@ impl Rqst<'_> {
             // SAFETY: `svc_alloc_arg` has filled every entry with a page of the thread's own, with
             // one reference; both sides stay filled.
             unsafe { core::ptr::swap(slot, core::ptr::from_mut(page).cast()) };
-            swapped += 1;
+            swapped = swapped.saturating_add(1);
         }
         swapped
     }
@@ -204,7 +207,10 @@ impl Rqst<'_> {
     /// The number of bytes of the encoded results.
     pub(crate) fn result_len(&self) -> usize {
         let parts = self.result_parts();
-        parts.head + parts.pages + parts.tail
+        parts
+            .head
+            .saturating_add(parts.pages)
+            .saturating_add(parts.tail)
     }
 
     fn result(&self) -> *mut bindings::xdr_buf {
@@ -239,16 +245,16 @@ impl Rqst<'_> {
 
     /// Copies the results from byte `at` on to `out`; returns how many bytes there were.
     pub(crate) fn copy_result(&self, at: usize, out: &mut [u8]) -> usize {
-        let mut done = 0;
+        let mut done: usize = 0;
         while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
-            let Some((from, len)) = self.result_run(at + done) else {
+            let Some((from, len)) = self.result_run(at.saturating_add(done)) else {
                 break;
             };
             let len = len.min(rest.len());
             // SAFETY: `result_run` returned an address that is valid for reads of `len` bytes, and
             // `rest`, Rust's own memory, is not part of the results.
             unsafe { core::ptr::copy_nonoverlapping(from, rest.as_mut_ptr(), len) };
-            done += len;
+            done = done.saturating_add(len);
         }
         done
     }
@@ -257,35 +263,38 @@ impl Rqst<'_> {
     fn result_run(&self, at: usize) -> Option<(*const u8, usize)> {
         let parts = self.result_parts();
         let res = self.result();
-        if at < parts.head {
+        let in_head = parts.head.saturating_sub(at);
+        if in_head > 0 {
             // SAFETY: The thread alone uses `rq_res`.
             let base = unsafe { (*res).head[0].iov_base }.cast::<u8>();
-            return Some((base.wrapping_add(at), parts.head - at));
+            return Some((base.wrapping_add(at), in_head));
         }
-        let at = at - parts.head;
-        if at < parts.pages {
+        let at = at.saturating_sub(parts.head);
+        let in_pages = parts.pages.saturating_sub(at);
+        if in_pages > 0 {
             // SAFETY: As above.
-            let start = unsafe { (*res).page_base } as usize + at;
+            let start = (unsafe { (*res).page_base } as usize).saturating_add(at);
             // SAFETY: As above: `page_base` and `page_len` name entries of `pages`.
             let page = unsafe { *(*res).pages.add(start / PAGE_SIZE) };
             // SAFETY: nfsd has encoded into this page.
             let base = unsafe { bindings::page_address(page) }.cast::<u8>();
             let offset = start % PAGE_SIZE;
-            let len = (parts.pages - at).min(PAGE_SIZE - offset);
+            let len = in_pages.min(PAGE_SIZE - offset);
             return Some((base.wrapping_add(offset), len));
         }
-        let at = at - parts.pages;
-        if at < parts.tail {
+        let at = at.saturating_sub(parts.pages);
+        let in_tail = parts.tail.saturating_sub(at);
+        if in_tail > 0 {
             // SAFETY: The thread alone uses `rq_res`.
             let base = unsafe { (*res).tail[0].iov_base }.cast::<u8>();
-            return Some((base.wrapping_add(at), parts.tail - at));
+            return Some((base.wrapping_add(at), in_tail));
         }
         None
     }
 
     /// The number of pages that [`Self::take_result`] takes.
     pub(crate) fn result_pages(&self) -> usize {
-        1 + self.data_pages()
+        self.data_pages().saturating_add(1)
     }
 
     /// The number of pages that the results' page part touches.
@@ -294,7 +303,7 @@ impl Rqst<'_> {
         let base = unsafe { (*self.result()).page_base } as usize;
         match self.result_parts().pages {
             0 => 0,
-            len => (base % PAGE_SIZE + len).div_ceil(PAGE_SIZE),
+            len => (base % PAGE_SIZE).saturating_add(len).div_ceil(PAGE_SIZE),
         }
     }
 
@@ -330,7 +339,7 @@ impl Rqst<'_> {
             len: parts.pages,
         };
         self.move_page(0, stream)?;
-        for slot in first..first + self.data_pages() {
+        for slot in first..first.saturating_add(self.data_pages()) {
             self.move_page(slot, stream)?;
         }
         stream.lay([head, data, tail]);
@@ -366,12 +375,12 @@ impl Rqst<'_> {
             (
                 (*self.result()).pages as usize,
                 (*self.raw()).rq_respages as usize,
-                (*self.raw()).rq_maxpages as usize,
+                (*self.raw()).rq_maxpages,
             )
         };
         let bytes = pages.checked_sub(slots).ok_or(EIO)?;
-        let first = bytes / size_of::<*mut bindings::page>() + skip;
-        if first == 0 || first + count > max {
+        let first = (bytes / size_of::<*mut bindings::page>()).saturating_add(skip);
+        if first == 0 || first.saturating_add(count) > max {
             return Err(EIO);
         }
         Ok(first)
