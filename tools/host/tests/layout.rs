@@ -168,6 +168,7 @@ fn execute(
     assert_eq!(cursor.peek(header, msg), None);
     for fill in layout::fills(layout, header, msg) {
         match fill {
+            Fill::Copy { len: 0, .. } | Fill::Zero { len: 0 | 4.., .. } => panic!("{fill:?}"),
             Fill::Copy {
                 from,
                 len,
@@ -428,4 +429,28 @@ fn a_chunk_in_the_rpc_header_stays_linear() {
         let layout = layout::plan(&call(&msg), &msg, 1028).expect("a good Call");
         assert_eq!(matches!(layout, Layout::Split { .. }), split, "{position}");
     }
+}
+
+/// The shortest chunk that is split off, and the longest that can be counted.
+#[test]
+fn split_chunks_have_a_shortest_and_a_longest() {
+    let plan = |len| {
+        let spec = Spec {
+            xid: 5,
+            credits: 1,
+            nomsg: false,
+            reads: vec![(44, (1, len, 0))],
+            writes: vec![],
+            reply: None,
+            body: body(60),
+        };
+        let (msg, _) = spec.encode();
+        layout::plan(&call(&msg), &msg, u32::MAX)
+    };
+    let split = |len| Ok(Layout::Split { position: 44, len });
+    let len = 60 + SPLIT_MIN;
+    assert_eq!(plan(SPLIT_MIN - 1), Ok(Layout::Linear { len }));
+    assert_eq!(plan(SPLIT_MIN), split(SPLIT_MIN));
+    assert_eq!(plan(u32::MAX - 3), split(u32::MAX - 3));
+    assert_eq!(plan(u32::MAX - 2), Err(DecodeError::TooLarge { xid: 5 }));
 }
