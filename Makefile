@@ -35,8 +35,9 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@scripts/cargo host clippy
 	@scripts/cargo probe clippy
 
-check: modules ## layers, reachable panics, stack
+check: modules ## layers, reachable panics, stack; shell code
 	@scripts/check-layers
+	@scripts/check-shell
 	@scripts/check-panics
 	@scripts/check-stack
 
