@@ -42,13 +42,16 @@ pub enum Layout {
     /// All in the receive buffer; there is no sink.
     #[default]
     Inline,
-    /// The sink holds the only Read chunk. The Call is the inline bytes before `position`, the
-    /// sink, and the other inline bytes.
+    /// The sink holds the only Read chunk, its pad, and the inline bytes behind it. The Call is the
+    /// inline bytes before `position` and the sink: some of NFSD's decoders do not look any further
+    /// than head and pages.
     Split {
         /// Inline bytes that precede the chunk.
         position: u32,
         /// Bytes of the chunk, without its pad.
         len: u32,
+        /// Inline bytes that follow the chunk.
+        tail: u32,
     },
     /// The sink holds the whole Call from its first byte on.
     Linear {
@@ -62,8 +65,8 @@ impl Layout {
     pub fn sink_len(&self) -> u32 {
         match *self {
             Self::Inline => 0,
-            // `plan` has checked that the pad fits.
-            Self::Split { len, .. } => wire::padded(len).unwrap_or(len),
+            // `plan` has checked that pad and tail fit.
+            Self::Split { len, tail, .. } => split_len(len, tail).unwrap_or(len),
             Self::Linear { len } => len,
         }
     }
@@ -110,18 +113,27 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
     if chunk.len < u64::from(SPLIT_MIN) || header.reads.next_chunk(msg, position).is_some() {
         return Ok(None);
     }
-    if position > header.inline_len(msg) {
+    let Some(tail) = header.inline_len(msg).checked_sub(position) else {
         return Err(DecodeError::Beyond { xid });
-    }
+    };
     // A chunk that holds part of the RPC header would leave fewer bytes of arguments in the pages
     // than SPLIT_MIN promises.
     if header::arguments(header, msg).is_none_or(|arguments| position < arguments) {
         return Ok(None);
     }
     match u32::try_from(chunk.len) {
-        Ok(len) if wire::padded(len).is_some() => Ok(Some(Layout::Split { position, len })),
+        Ok(len) if split_len(len, tail).is_some() => Ok(Some(Layout::Split {
+            position,
+            len,
+            tail,
+        })),
         _ => Err(DecodeError::TooLarge { xid }),
     }
+}
+
+/// Returns how many bytes a sink has that holds a chunk of `len` bytes and `tail` inline bytes.
+fn split_len(len: u32, tail: u32) -> Option<u32> {
+    wire::padded(len)?.checked_add(tail)
 }
 
 /// Returns the length of the whole Call, in bytes.

@@ -4,7 +4,8 @@
 //!
 //! A Linear sink is the base stream (inline message or position-zero Read chunk) with the other
 //! Read chunks inserted at their positions; each is followed by its XDR pad. A Split sink is one
-//! Read chunk and its pad. The walk needs one pass over the Read list per chunk.
+//! Read chunk, its pad, and what is left of the base stream, as long as that is. The walk needs one
+//! pass over the Read list per chunk.
 
 use crate::chunk::ReadChunk;
 use crate::error::DecodeError;
@@ -60,6 +61,8 @@ pub(crate) struct Walk {
     chunk: Option<ReadChunk>,
     /// Bytes of padding that come next.
     pad: u32,
+    /// Bytes of padding behind the base stream.
+    last: u32,
 }
 
 impl Walk {
@@ -67,7 +70,14 @@ impl Walk {
     pub(crate) fn new(layout: &Layout, header: &Header, msg: &[u8]) -> Self {
         match *layout {
             Layout::Inline => Self::default(),
-            Layout::Split { position, len } => Self {
+            Layout::Split {
+                position,
+                len,
+                tail,
+            } => Self {
+                base: position.saturating_add(tail),
+                taken: position,
+                // There is no chunk behind this one.
                 position: u32::MAX,
                 chunk: Some(ReadChunk {
                     position,
@@ -87,6 +97,8 @@ impl Walk {
         };
         Ok(Self {
             base,
+            // Positions are multiples of 4, so what precedes a chunk needs no pad.
+            last: wire::pad(base),
             ..Self::default()
         })
     }
@@ -131,8 +143,7 @@ impl Walk {
         let xid = header.xid;
         let left = self.base.saturating_sub(self.taken);
         let Some(chunk) = header.reads.next_chunk(msg, self.position) else {
-            // Positions are multiples of 4, so what precedes a chunk needs no pad.
-            self.pad = wire::pad(left);
+            self.pad = core::mem::take(&mut self.last);
             return Ok(left);
         };
         self.chunks = self.chunks.saturating_add(1);

@@ -183,8 +183,8 @@ fn execute(
         Layout::Inline => inline.to_vec(),
         Layout::Linear { .. } => sink.bytes,
         Layout::Split { position, .. } => {
-            let (head, tail) = inline.split_at(position as usize);
-            [head, &sink.bytes, tail].concat()
+            let head = &inline[..position as usize];
+            [head, &sink.bytes].concat()
         }
     }
 }
@@ -240,7 +240,7 @@ proptest! {
         let (total, first) = (pages * PAGE + over, first * 4);
         let one = |position, len| (position, (1, len, 0));
         let (nomsg, reads) = match shape {
-            0 => (false, vec![one(44, total)]),
+            0 => (false, vec![one(44, total - 20)]),
             1 => (false, vec![one(48 + first, total - 64 - first), one(44, first)]),
             2 => (true, vec![one(0, first), one(0, total - first)]),
             _ => (true, vec![one(44, total - 64), one(0, 64)]),
@@ -326,15 +326,16 @@ fn compare(
             layout @ Layout::Split {
                 position,
                 len: chunk,
+                tail,
             },
         ) => {
-            let rest = (len as u64 - u64::from(position)).next_multiple_of(4);
-            let all = u64::from(position) + u64::from(layout.sink_len()) + rest;
-            prop_assert_eq!(Some(all), whole);
+            prop_assert_eq!(len, (position + tail) as usize);
+            let all = u64::from(position) + u64::from(layout.sink_len());
+            prop_assert_eq!(Some(all + pad(len) as u64), whole);
             prop_assert!(u64::from(layout.sink_len()) <= budget && chunk >= SPLIT_MIN);
         }
         Err(DecodeError::TooLarge { .. }) => {
-            // Whether the rest is in order is not known then; a Split sink lacks the inline bytes.
+            // Whether the rest is in order is not known then; a Split sink lacks the head.
             let sum: u64 = reads.iter().map(|read| u64::from(read.1)).sum();
             prop_assert!(sum + 3 * 8 + len as u64 > budget.min(u64::from(u32::MAX)));
         }
@@ -447,10 +448,53 @@ fn split_chunks_have_a_shortest_and_a_longest() {
         let (msg, _) = spec.encode();
         layout::plan(&call(&msg), &msg, u32::MAX)
     };
-    let split = |len| Ok(Layout::Split { position: 44, len });
+    let split = |len| {
+        Ok(Layout::Split {
+            position: 44,
+            len,
+            tail: 16,
+        })
+    };
     let len = 60 + SPLIT_MIN;
     assert_eq!(plan(SPLIT_MIN - 1), Ok(Layout::Linear { len }));
     assert_eq!(plan(SPLIT_MIN), split(SPLIT_MIN));
-    assert_eq!(plan(u32::MAX - 3), split(u32::MAX - 3));
-    assert_eq!(plan(u32::MAX - 2), Err(DecodeError::TooLarge { xid: 5 }));
+    let too_large = Err(DecodeError::TooLarge { xid: 5 });
+    assert_eq!(plan(u32::MAX - 19), split(u32::MAX - 19));
+    assert_eq!(plan(u32::MAX - 18), too_large);
+    assert_eq!(plan(u32::MAX - 2), too_large);
+}
+
+/// What follows a split chunk lies behind its pad, and counts among the pages.
+#[test]
+fn the_tail_is_behind_the_chunk() {
+    for (len, pages) in [(PAGE - 16, 1), (PAGE - 15, 2)] {
+        let spec = Spec {
+            xid: 5,
+            credits: 1,
+            nomsg: false,
+            reads: vec![(44, (1, len, 0))],
+            writes: vec![],
+            reply: None,
+            body: body(60),
+        };
+        let (msg, at) = spec.encode();
+        let header = call(&msg);
+        let layout = layout::plan(&header, &msg, pages).expect("a good Call");
+        let padded = len.next_multiple_of(4);
+        assert_eq!((layout.sink_len(), layout.pages()), (padded + 16, pages));
+        let over = layout::plan(&header, &msg, pages - 1);
+        assert_eq!(over, Err(DecodeError::TooLarge { xid: 5 }));
+        let mut fills: Vec<_> = layout::fills(&layout, &header, &msg).collect();
+        let copy = Fill::Copy {
+            from: at + 44,
+            len: 16,
+            sink: padded,
+        };
+        assert_eq!(fills.pop(), Some(copy));
+        let zero = Fill::Zero {
+            sink: len,
+            len: padded - len,
+        };
+        assert_eq!(fills, vec![zero; usize::from(padded > len)]);
+    }
 }
