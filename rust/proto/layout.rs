@@ -77,18 +77,19 @@ impl Layout {
     }
 }
 
-/// Decides where the Call's bytes are to lie; at most `max_pages` pages are used.
+/// Decides where the Call's bytes are to lie; at most `max_pages` pages are used. A Call that is not
+/// [`Layout::Inline`] needs at least one RDMA Read.
 ///
 /// # Errors
 ///
 /// Chunks that overlap, lie beyond the message or exceed the pages.
 pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, DecodeError> {
     let xid = header.xid;
-    if header.reads.is_empty() {
-        return match header.kind {
-            Kind::Msg => Ok(Layout::Inline),
-            Kind::Nomsg => Err(DecodeError::NoBody { xid }),
-        };
+    if header.kind == Kind::Nomsg && header.reads.is_empty() {
+        return Err(DecodeError::NoBody { xid });
+    }
+    if header.kind == Kind::Msg && header.reads.iter(msg).all(|read| read.segment.length == 0) {
+        return inline(header, msg);
     }
     let layout = match split(header, msg)? {
         Some(layout) => layout,
@@ -100,6 +101,16 @@ pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, Decod
         return Err(DecodeError::TooLarge { xid });
     }
     Ok(layout)
+}
+
+/// Returns the layout of a Call whose Read chunks, if any, are empty: a sink would make it wait for
+/// an RDMA Read that never is.
+fn inline(header: &Header, msg: &[u8]) -> Result<Layout, DecodeError> {
+    let len = header.inline_len(msg);
+    if header.reads.iter(msg).any(|read| read.position > len) {
+        return Err(DecodeError::Beyond { xid: header.xid });
+    }
+    Ok(Layout::Inline)
 }
 
 /// Returns the Split layout if the Call is one for it.

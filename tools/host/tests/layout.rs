@@ -211,7 +211,8 @@ proptest! {
             whole.truncate(whole.len() - pad(call_of.base.len()));
         }
         prop_assert_eq!(execute(&layout, &header, &msg, &mut memory, &cuts), whole);
-        prop_assert_eq!(layout == Layout::Inline, header.reads.is_empty());
+        let bytes = header.reads.iter(&msg).any(|read| read.segment.length > 0);
+        prop_assert_eq!(layout == Layout::Inline, !bytes);
         if let (false, [(at, chunk)]) = (call_of.nomsg, &call_of.chunks[..]) {
             let split = *at >= 40 && chunk.len() >= SPLIT_MIN as usize;
             prop_assert_eq!(matches!(layout, Layout::Split { .. }), split);
@@ -312,12 +313,21 @@ fn compare(
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error),
     };
-    if let Err(error) = plan {
-        prop_assert_eq!(error.answer(), Answer::Chunk { xid: 5 });
+    match plan {
+        Ok(layout) => {
+            let header = call(&msg);
+            let first = ReadCursor::new(&layout, &header, &msg).peek(&header, &msg);
+            prop_assert_eq!(first.is_some(), layout != Layout::Inline);
+            prop_assert!(first.is_some() || layout::fills(&layout, &header, &msg).next().is_none());
+        }
+        Err(error) => prop_assert_eq!(error.answer(), Answer::Chunk { xid: 5 }),
     }
     let budget = u64::from(pages) * u64::from(PAGE);
     match plan {
-        Ok(Layout::Inline) => prop_assert!(reads.is_empty() && !nomsg),
+        Ok(Layout::Inline) => {
+            prop_assert!(!nomsg && reads.iter().all(|read| read.1 == 0));
+            prop_assert_eq!(Some(len.next_multiple_of(4) as u64), whole);
+        }
         Ok(Layout::Linear { len }) => {
             prop_assert_eq!(Some(u64::from(len)), whole);
             prop_assert!(u64::from(len) <= budget);
@@ -400,6 +410,27 @@ fn chunks_are_limited() {
             Err(error) => assert!(!good && error == DecodeError::TooMany { xid: 5 }),
         }
     }
+}
+
+/// A Call with empty Read chunks only is as good as one without, if they have their places in it.
+#[test]
+fn calls_with_empty_chunks_stay_inline() {
+    let plan = |positions: &[u32]| {
+        let spec = Spec {
+            xid: 5,
+            credits: 1,
+            nomsg: false,
+            reads: positions.iter().map(|at| (*at, (1, 0, 0))).collect(),
+            writes: vec![],
+            reply: None,
+            body: body(61),
+        };
+        let (msg, _) = spec.encode();
+        layout::plan(&call(&msg), &msg, 0)
+    };
+    assert_eq!(plan(&[]), Ok(Layout::Inline));
+    assert_eq!(plan(&[60, 4, 60]), Ok(Layout::Inline));
+    assert_eq!(plan(&[60, 64]), Err(DecodeError::Beyond { xid: 5 }));
 }
 
 /// A chunk that holds part of the RPC header is not split off, however long.
