@@ -220,6 +220,14 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 	flush_work(&cq->work);
 }
 
+/* Waits until no Receive of the queue pair, which is in error, can complete any more. */
+void svcrdma_helper_wait_last_wqe(struct ib_qp *qp)
+{
+	/* Some drivers never say so. */
+	if (qp->srq)
+		wait_for_completion_timeout(&qp->srq_completion, 5 * HZ);
+}
+
 struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,
 					    struct ib_srq_init_attr *attr)
 {

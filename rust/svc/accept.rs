@@ -6,7 +6,10 @@
 //! told; every error unwinds by dropping what was made.
 
 use super::{
-    call::Connection,
+    call::{
+        self,
+        Connection, //
+    },
     conn::{
         Cause,
         Shared, //
@@ -20,7 +23,6 @@ use crate::{
     abstractions::{
         rdma::{
             cm::CmId,
-            cq::Cq,
             qp::{
                 Parts,
                 Qp, //
@@ -59,6 +61,10 @@ pub(super) fn accept(
         .inspect_err(|e| {
             trace::accept(shared.number(), e.to_errno(), 0, 0, 0);
             shared.close(Cause::Accept(e.to_errno()));
+            // Calls may have come, and nobody will take them.
+            while let Some(call) = shared.inbox.pop() {
+                call::discard(shared, call);
+            }
         })
         .ok()
 }
@@ -108,7 +114,7 @@ fn new_qp(
         pd: &hardware.pd,
         receives: &hardware.receives,
         receive_cq,
-        send_cq: Cq::share(&hardware.pd, hardware.send_depth.saturating_add(1), vector)?,
+        send_cq: hardware.send_cq(vector)?,
         depth: hardware.send_depth,
         max_sge: hardware.max_sge,
     };

@@ -89,6 +89,13 @@ impl CallState {
         self.layout.pages() as usize
     }
 
+    /// Whether the connection that waits for this Call's Reads still lives.
+    pub(super) fn is_worthwhile(&self) -> bool {
+        self.endpoint
+            .as_ref()
+            .is_some_and(|endpoint| !endpoint.shared.is_closing())
+    }
+
     /// The results that may go by RDMA Write, as nfsd has marked them.
     pub(super) fn payloads(&self) -> &[Payload] {
         self.payloads.get(..self.payload_count).unwrap_or(&[])
@@ -214,7 +221,6 @@ impl Connect for Connection {
                     head: body..split,
                     pages: sink.stream_mut(),
                     len: layout.sink_len() as usize,
-                    tail: split..end,
                 }
             }
             Layout::Linear { len } => Arg::Pages(sink.stream_mut(), len as usize),

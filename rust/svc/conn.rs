@@ -39,6 +39,10 @@ use kernel::{
     fmt, impl_has_work, new_spinlock, new_work,
     prelude::*,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
         Arc,
         ArcBorrow,
         SpinLock, //
@@ -193,6 +197,7 @@ pub(crate) struct Shared {
     pub(super) inbox: Arc<Inbox<Call>>,
     #[pin]
     state: SpinLock<State>,
+    is_closing: AtomicFlag,
     queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Shared>,
@@ -239,6 +244,7 @@ impl Shared {
                 offer,
                 inbox: Inbox::new(grant as usize)?,
                 state <- new_spinlock!(state, "svcrdma connection"),
+                is_closing: AtomicFlag::new(false),
                 queue,
                 work <- new_work!("svcrdma close"),
             }),
@@ -295,10 +301,16 @@ impl Shared {
             };
             state.phase = Phase::Closing(doomed);
         }
+        self.is_closing.store(true, Relaxed);
         self.report(cause);
         self.inbox.close();
         // An error would mean that it is queued already; it is queued here only, and once.
         let _ = self.queue.enqueue(self.clone());
+    }
+
+    /// Whether it begins to close, or has: nothing is worth starting for it any more.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
     }
 
     fn report(&self, cause: Cause) {

@@ -18,9 +18,13 @@ use super::{
 };
 use crate::{
     abstractions::{
+        ratelimit,
         rdma::{
             client::Client,
-            cq::Cq,
+            cq::{
+                Cq,
+                Share, //
+            },
             device::{
                 IbDevice,
                 Limits,
@@ -32,6 +36,7 @@ use crate::{
     },
     compat,
 };
+use core::pin::Pin;
 use kernel::{
     impl_has_work, new_mutex, new_work, pr_warn_once,
     prelude::*,
@@ -53,8 +58,9 @@ use kernel::{
 /// The most pieces that a work request of ours has: 32 pages are 128 KiB.
 const MAX_SGE: u32 = 32;
 
-/// Pieces that a Send needs: the header, the head, the tail and three pages.
-const MIN_SGE: u32 = 6;
+/// Pieces that a Send needs, which carries at most two ranges of the results: the header, and 4 KiB
+/// in two ranges that go through head, pages and tail.
+const MIN_SGE: u32 = 8;
 
 /// Work requests that a connection can have posted. With the marker of `ib_drain_sq` and the entry
 /// that a ring leaves empty it is a power of two, as drivers round up.
@@ -62,6 +68,9 @@ const SEND_DEPTH: u32 = 62;
 
 /// The most Receive completion queues of a device.
 const MAX_RECEIVE_CQS: u32 = 4;
+
+/// Entries of a send completion queue: those of 65 connections.
+const SEND_CQ: u32 = 4096;
 
 /// How far the buffers of the shared receive queue may grow when some are lost.
 const RECEIVES_GROWTH: usize = 4;
@@ -72,6 +81,8 @@ pub(super) struct Hardware {
     pub(super) receives: Arc<ReceivePool<Endpoint>>,
     receive_cqs: KVec<Arc<Cq>>,
     next_cq: Atomic<u32>,
+    /// Made as connections need them; each serves many.
+    send_cqs: Pin<KBox<Mutex<KVec<Arc<Cq>>>>>,
     pub(super) limits: Limits,
     /// Work requests that a connection can have posted.
     pub(super) send_depth: u32,
@@ -95,16 +106,14 @@ impl Hardware {
         let max = max.min(entries as usize);
         let mut receive_cqs = KVec::new();
         for vector in 0..limits.num_comp_vectors.clamp(1, MAX_RECEIVE_CQS) {
-            receive_cqs.push(
-                Arc::new(Cq::new(&pd, entries, vector)?, GFP_KERNEL)?,
-                GFP_KERNEL,
-            )?;
+            receive_cqs.push(Cq::new(&pd, entries, vector)?, GFP_KERNEL)?;
         }
         let receives = ReceivePool::new(&pd, count.min(max), max)?;
         let hardware = Self {
             receives,
             receive_cqs,
             next_cq: Atomic::new(0),
+            send_cqs: KBox::pin_init(new_mutex!(KVec::new(), "svcrdma send CQs"), GFP_KERNEL)?,
             send_depth: SEND_DEPTH.min(limits.max_qp_wr.saturating_sub(1)),
             max_sge: MAX_SGE.min(limits.max_send_sge),
             max_read_sge: MAX_SGE.min(limits.max_send_sge).min(limits.max_sge_rd),
@@ -122,15 +131,17 @@ impl Hardware {
         } else if limits.max_srq == 0 || limits.max_srq_wr < 16 {
             "shared receive queues"
         } else if limits.max_send_sge < MIN_SGE || limits.max_sge_rd == 0 {
-            "work requests of 6 pieces"
+            "work requests of 8 pieces"
         } else {
             return Ok(());
         };
-        pr_err!(
-            "{}: cannot serve, the device lacks: {}\n",
-            ib.name(),
-            lacking
-        );
+        if ratelimit() {
+            pr_err!(
+                "{}: cannot serve, the device lacks: {}\n",
+                ib.name(),
+                lacking
+            );
+        }
         Err(compat::eopnotsupp())
     }
 
@@ -139,6 +150,21 @@ impl Hardware {
         let count = u32::try_from(self.receive_cqs.len()).ok()?;
         let vector = self.next_cq.fetch_add(1, Relaxed).checked_rem(count)?;
         Some((vector, self.receive_cqs.get(vector as usize)?))
+    }
+
+    /// Entries of a completion queue for the work that a connection can have posted, and for the
+    /// marker that ends it. May sleep.
+    pub(super) fn send_cq(&self, vector: u32) -> Result<Share> {
+        let entries = self.send_depth.saturating_add(1);
+        let mut cqs = self.send_cqs.lock();
+        if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
+            return Ok(share);
+        }
+        let size = SEND_CQ.min(self.limits.max_cqe).max(entries);
+        let cq = Cq::new(&self.pd, size, vector)?;
+        let share = cq.share(entries).ok_or(ENOSPC)?;
+        cqs.push(cq, GFP_KERNEL)?;
+        Ok(share)
     }
 
     /// Asks to be told when less than an eighth of the Receive buffers are on the queue.
@@ -153,6 +179,7 @@ impl Hardware {
 
     /// Adds Receive buffers when the device has said that it runs low. May sleep.
     fn top_up_receives(&self) {
+        self.receives.repost();
         if !self.receives.take_low() {
             return;
         }
@@ -296,9 +323,12 @@ impl Device {
     }
 
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
-    fn tick(&self, seconds: u32) {
+    fn tick(self: &Arc<Self>, seconds: u32) {
         self.for_each(|shared| shared.tick(seconds));
-        self.pools.trim();
+        match self.pools.is_waited_for() {
+            true => self.want_refill(),
+            false => self.pools.trim(),
+        }
         if let State::Used(hardware) = &*self.state.lock() {
             hardware.top_up_receives();
         }

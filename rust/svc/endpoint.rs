@@ -98,6 +98,8 @@ struct Slot {
     work: Option<Work>,
     /// Whether it completes visibly.
     signalled: bool,
+    /// When it was posted, as [`Inner::now`].
+    posted: u32,
 }
 
 /// Whether work can be posted.
@@ -106,6 +108,8 @@ enum Gate {
     Opening,
     /// Yes.
     Open(Qp<Endpoint, Shared>),
+    /// Not any more, since posting has failed: what follows would be seen without what is missing.
+    Broken(#[expect(dead_code, reason = "kept until it is dropped")] Qp<Endpoint, Shared>),
     /// Not any more.
     Closed,
 }
@@ -122,8 +126,10 @@ struct Inner {
     reading: usize,
     /// Calls that wait for others of this connection to be read.
     reads: Ring<Call>,
-    /// Seconds since work was retired, while there is posted work.
-    stalled: u32,
+    /// Whether somebody starts these: starting one may end it, and must not start the next.
+    starting: bool,
+    /// Seconds since the connection was made, as far as the watchdog counts.
+    now: u32,
 }
 
 /// What a step of posting came to.
@@ -134,8 +140,8 @@ enum Step {
     Piece,
     /// The last of some work was posted; a reply needs its Call no longer.
     Whole(Option<Call>),
-    /// The connection is to be closed.
-    Failed(Error),
+    /// The connection is to be closed; nothing more is posted.
+    Failed(Error, Option<Call>),
 }
 
 /// The hardware half of a connection.
@@ -180,7 +186,8 @@ impl Endpoint {
             )?,
             reading: 0,
             reads: Ring::with_capacity(calls)?,
-            stalled: 0,
+            starting: false,
+            now: 0,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -204,7 +211,7 @@ impl Endpoint {
     pub(super) fn submit(&self, work: Work) -> Result<(), Work> {
         {
             let mut inner = self.inner.lock();
-            if matches!(inner.gate, Gate::Closed) {
+            if matches!(inner.gate, Gate::Broken(_) | Gate::Closed) {
                 return Err(work);
             }
             inner.waiting.push(work)?;
@@ -222,7 +229,8 @@ impl Endpoint {
                 Step::Piece => {}
                 // Gives the Receive back, not under the lock.
                 Step::Whole(call) => drop(call),
-                Step::Failed(e) => {
+                Step::Failed(e, call) => {
+                    drop(call);
                     self.shared.close(Cause::Post(e.to_errno()));
                     return;
                 }
@@ -234,12 +242,11 @@ impl Endpoint {
     pub(super) fn take_down(&self) {
         let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
         drop(gate);
+        while let Some(call) = self.take_unread() {
+            call::discard(&self.shared, call);
+        }
         while let Some(work) = self.take_any() {
             self.finish(work, false);
-        }
-        while let Some(call) = self.take_unread() {
-            self.shared.count_drop();
-            drop(call);
         }
     }
 
@@ -269,7 +276,8 @@ impl Endpoint {
     /// it until others have ended if these are too many, and refuses it if too many wait.
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
         let mut inner = self.inner.lock();
-        if !inner.may_read(pages) {
+        // Not before those that wait already.
+        if !inner.reads.is_empty() || !inner.may_read(pages) {
             return inner.reads.push(call).map(|()| None);
         }
         inner.reading = inner.reading.saturating_add(pages);
@@ -281,6 +289,9 @@ impl Endpoint {
         {
             let mut inner = self.inner.lock();
             inner.reading = inner.reading.saturating_sub(pages);
+            if core::mem::replace(&mut inner.starting, true) {
+                return;
+            }
         }
         while let Some(call) = self.next_read() {
             read::request(call);
@@ -289,12 +300,10 @@ impl Endpoint {
 
     fn next_read(&self) -> Option<Call> {
         let mut inner = self.inner.lock();
-        let pages = inner.reads.front_mut()?.sink_pages();
-        if !inner.may_read(pages) {
-            return None;
-        }
-        inner.reading = inner.reading.saturating_add(pages);
-        inner.reads.pop()
+        let call = inner.take_read();
+        // Under the lock that found nothing more to start: whoever comes now starts by himself.
+        inner.starting = call.is_some();
+        call
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time.
@@ -303,15 +312,12 @@ impl Endpoint {
             self.shared.close(Cause::QueuePair);
             return;
         }
-        let stalled = {
+        let oldest = {
             let mut inner = self.inner.lock();
-            inner.stalled = match inner.is_waited_for() {
-                true => inner.stalled.saturating_add(seconds),
-                false => 0,
-            };
-            inner.stalled
+            inner.now = inner.now.wrapping_add(seconds);
+            inner.oldest_age()
         };
-        if stalled > stats::STALL_SECONDS.get() {
+        if oldest > stats::STALL_SECONDS.get() {
             self.shared.close(Cause::Stalled);
         }
     }
@@ -330,13 +336,18 @@ impl Inner {
         self.chain.clear();
         let whole = work.build(&mut self.chain, room);
         let count = self.chain.len() as u32;
-        if count == 0 && !whole {
-            stats::SEND_QUEUE_WAITS.inc();
-            return Step::Nothing;
+        match (count, whole, room) {
+            (0, false, 0) => {
+                stats::SEND_QUEUE_WAITS.inc();
+                return Step::Nothing;
+            }
+            // It never fits: a work request of more pieces than the device takes.
+            (0, false, _) => return self.fail(E2BIG, None),
+            _ => {}
         }
         let signal = !whole || self.signals.next(work.holds_resources());
         let Some(seq) = self.queue.post(count) else {
-            return Step::Failed(EINVAL);
+            return self.fail(EINVAL, None);
         };
         // The work is in its slot before the completion can look for it.
         let posted = qp.post(&mut self.chain, self.queue.slot(seq), signal);
@@ -346,6 +357,7 @@ impl Inner {
             if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
                 slot.seq = seq;
                 slot.signalled = signal && i == count.wrapping_sub(1);
+                slot.posted = self.now;
             }
         }
         let call = match whole {
@@ -353,10 +365,19 @@ impl Inner {
             false => None,
         };
         match (posted, whole) {
-            (Err(e), _) => Step::Failed(e),
+            (Err(e), _) => self.fail(e, call),
             (Ok(()), true) => Step::Whole(call),
             (Ok(()), false) => Step::Piece,
         }
+    }
+
+    /// Lets nothing more be posted.
+    fn fail(&mut self, error: Error, call: Option<Call>) -> Step {
+        self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
+            Gate::Open(qp) => Gate::Broken(qp),
+            other => other,
+        };
+        Step::Failed(error, call)
     }
 
     /// Moves the work at the front of the queue to the slot of its last work request; returns the
@@ -386,11 +407,20 @@ impl Inner {
             let slot = self.slots.get_mut(self.queue.slot(oldest))?;
             slot.signalled = false;
             self.queue.retire(oldest);
-            self.stalled = 0;
             if let Some(work) = slot.work.take() {
                 return Some((work, oldest == last));
             }
         }
+    }
+
+    /// The next Call whose Reads may start.
+    fn take_read(&mut self) -> Option<Call> {
+        let pages = self.reads.front_mut()?.sink_pages();
+        if !self.may_read(pages) {
+            return None;
+        }
+        self.reading = self.reading.saturating_add(pages);
+        self.reads.pop()
     }
 
     fn may_read(&self, pages: usize) -> bool {
@@ -398,9 +428,12 @@ impl Inner {
         self.reading == 0 || self.reading.saturating_add(pages) <= limit
     }
 
-    /// Whether a completion is to come. Unsignalled replies have none, and may stay for long.
-    fn is_waited_for(&self) -> bool {
-        self.slots.iter().any(|slot| slot.signalled)
+    /// Seconds that the oldest awaited completion is awaited, 0 if none is. Unsignalled replies
+    /// have none, and may stay for long; what waits for room waits for a completion.
+    fn oldest_age(&self) -> u32 {
+        let awaited = self.slots.iter().filter(|slot| slot.signalled);
+        let ages = awaited.map(|slot| self.now.wrapping_sub(slot.posted));
+        ages.max().unwrap_or(0)
     }
 }
 

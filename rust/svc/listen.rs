@@ -81,6 +81,16 @@ impl WorkItem for Port {
 }
 
 impl Port {
+    /// Listens; returns the address with the port that was chosen.
+    fn listen(self: &Arc<Self>, net: Net<'_>, addr: &Addr) -> Result<Addr> {
+        // Under the lock, or a removal of the device could come before the id is here.
+        let mut slot = self.id.lock();
+        let id = CmId::listen(net, addr, self.clone())?;
+        let local = id.local();
+        *slot = Some(id);
+        Ok(local)
+    }
+
     fn close(&self) {
         let id = self.id.lock().take();
         drop(id);
@@ -160,9 +170,7 @@ impl Listen for Listener {
             }),
             GFP_KERNEL,
         )?;
-        let id = CmId::listen(net, addr, port.clone())?;
-        let local = id.local();
-        *port.id.lock() = Some(id);
+        let local = port.listen(net, addr)?;
         Ok((Self { port }, inbox, local))
     }
 

@@ -10,7 +10,8 @@
 //! Completions take what is there and never allocate: a Call that finds too little waits in a
 //! queue, first come first served, and the refill, which runs on our workqueue, makes more. nfsd
 //! threads may sleep, so they make what is missing by themselves. Everything goes back to the pool
-//! and is used again; what a whole tick of the watchdog did not need is freed.
+//! and is used again; pages beyond the first 2 MiB that were not needed since the last tick of the
+//! watchdog are freed, half of them at a time.
 
 use super::{
     call::Call,
@@ -51,6 +52,12 @@ const KEEP: usize = 256;
 /// Replies that are made with the hardware, for answers to what cannot be decoded.
 const REPLIES: usize = 32;
 
+/// Pages that are there from the first connection on, and are not freed: 2 MiB.
+const PAGES: usize = 512;
+
+/// Small transfers that are made with them.
+const TRANSFERS: usize = 16;
+
 /// Pages that the refill makes between two looks at the queue of waiting Calls.
 const BATCH: usize = 64;
 
@@ -68,6 +75,8 @@ struct Inner {
     large: KVec<KBox<Transfer>>,
     replies: KVec<KBox<Reply>>,
     waiting: Ring<Call>,
+    /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
+    serving: bool,
     /// Where send buffers are made; gone when the device is.
     pd: Option<Arc<Pd>>,
 }
@@ -111,6 +120,7 @@ impl Pools {
             large: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             waiting: Ring::none(),
+            serving: false,
             pd: None,
         };
         Ok(Self {
@@ -120,14 +130,21 @@ impl Pools {
 
     /// Begins to lend for a device. May sleep.
     pub(super) fn open(&self, pd: &Arc<Pd>) -> Result {
-        let waiting = Ring::with_capacity(WAITING)?;
+        let mut waiting = Ring::with_capacity(WAITING)?;
+        let mut replies = KVec::with_capacity(REPLIES, GFP_KERNEL)?;
+        for _ in 0..REPLIES {
+            replies.push(Reply::new(SendBuffer::new(pd)?)?, GFP_KERNEL)?;
+        }
+        for _ in 0..TRANSFERS {
+            self.put_transfer(new_transfer(SMALL)?);
+        }
+        self.make_pages(PAGES)?;
         {
             let mut inner = self.inner.lock();
-            inner.waiting = waiting;
+            core::mem::swap(&mut inner.waiting, &mut waiting);
             inner.pd = Some(pd.clone());
         }
-        for _ in 0..REPLIES {
-            let reply = Reply::new(SendBuffer::new(pd)?)?;
+        for reply in replies {
             self.put_reply(reply);
         }
         Ok(())
@@ -210,6 +227,8 @@ impl Pools {
     }
 
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
+        // Takes the mapping off, not under the lock.
+        let _ = sink.stream_mut();
         let mut inner = self.inner.lock();
         let mut over = None;
         while let Some(page) = sink.stream_mut().pop() {
@@ -239,6 +258,9 @@ impl Pools {
     /// cannot even wait.
     pub(super) fn sink(&self, call: Call, pages: usize) -> Sink {
         let mut inner = self.inner.lock();
+        if inner.pd.is_none() {
+            return Sink::Refused(call);
+        }
         if inner.waiting.is_empty() {
             if let Some(sink) = inner.take_sink(pages) {
                 return Sink::Ready(call, sink);
@@ -252,18 +274,33 @@ impl Pools {
 
     /// Starts the Reads of Calls that waited, as long as there are pages for the first of them.
     fn serve(&self) {
-        while let Some((call, sink)) = self.next_served() {
-            if let Some(sink) = read::start(call, sink) {
-                self.keep_sink(sink);
+        if core::mem::replace(&mut self.inner.lock().serving, true) {
+            return;
+        }
+        while let Some(served) = self.next_served() {
+            match served {
+                (call, Some(sink)) => {
+                    if let Some(sink) = read::start(call, sink) {
+                        self.keep_sink(sink);
+                    }
+                }
+                (call, None) => read::give_up(call),
             }
         }
     }
 
-    fn next_served(&self) -> Option<(Call, KBox<Transfer>)> {
+    /// The first waiting Call with its sink, or without one if its connection closes.
+    fn next_served(&self) -> Option<(Call, Option<KBox<Transfer>>)> {
         let mut inner = self.inner.lock();
-        let pages = inner.waiting.front_mut()?.sink_pages();
-        let sink = inner.take_sink(pages)?;
-        inner.waiting.pop().map(|call| (call, sink))
+        let served = inner.take_served();
+        // Under the lock that found nothing more to serve: whoever comes now serves by himself.
+        inner.serving = served.is_some();
+        served
+    }
+
+    /// Whether Calls wait.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.inner.lock().waiting.is_empty()
     }
 
     /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
@@ -346,7 +383,7 @@ impl Pools {
     pub(super) fn trim(&self) {
         let count = {
             let mut inner = self.inner.lock();
-            let spare = inner.spare.min(inner.pages.len());
+            let spare = inner.spare.min(inner.pages.len().saturating_sub(PAGES));
             inner.spare = inner.pages.len();
             spare.div_ceil(2)
         };
@@ -361,6 +398,18 @@ impl Pools {
 }
 
 impl Inner {
+    fn take_served(&mut self) -> Option<(Call, Option<KBox<Transfer>>)> {
+        let call = self.waiting.front_mut()?;
+        let sink = match call.is_worthwhile() {
+            true => {
+                let pages = call.sink_pages();
+                Some(self.take_sink(pages)?)
+            }
+            false => None,
+        };
+        self.waiting.pop().map(|call| (call, sink))
+    }
+
     /// Keeps an empty transfer for the next user, or gives it back when there are enough.
     fn keep(&mut self, transfer: KBox<Transfer>) -> Option<KBox<Transfer>> {
         let kept = self.transfers(transfer.capacity());

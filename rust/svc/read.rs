@@ -59,6 +59,10 @@ pub(super) fn request(call: Call) {
     let Some(endpoint) = call.endpoint.clone() else {
         return;
     };
+    if endpoint.shared.is_closing() {
+        call::discard(&endpoint.shared, call);
+        return;
+    }
     let pages = call.sink_pages();
     let device = &endpoint.shared.device;
     match device.pools.sink(call, pages) {
@@ -83,6 +87,10 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
     let Some(endpoint) = call.endpoint.clone() else {
         return Some(sink);
     };
+    if endpoint.shared.is_closing() {
+        endpoint.shared.count_drop();
+        return Some(sink);
+    }
     if prepare(&endpoint, &mut call, sink).is_err() {
         endpoint.shared.close(Cause::NoMemory);
         return abandon(&endpoint, call);
@@ -99,6 +107,13 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
             abandon(&endpoint, call)
         }
         _ => None,
+    }
+}
+
+/// Drops a Call that waited for pages, as its connection closes.
+pub(super) fn give_up(call: Call) {
+    if let Some(endpoint) = call.endpoint.clone() {
+        call::discard(&endpoint.shared, call);
     }
 }
 

@@ -172,13 +172,17 @@ impl Reply {
         self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
         self.cursor = WriteCursor::new(&self.plan);
         let inline = self.plan.inline_len() as usize;
-        let is_copied = inline <= COPY_MAX && self.len.saturating_add(inline) <= PAGE_SIZE;
-        if is_copied {
+        // More ranges than a Send is sure to have pieces for are copied too; whatever goes inline
+        // is within the threshold, which is what the buffer has room for.
+        let is_small = inline <= COPY_MAX || self.plan.kept().nth(2).is_some();
+        let is_copied = is_small && self.len.saturating_add(inline) <= PAGE_SIZE;
+        let is_inline = self.plan.form == Form::Inline;
+        if is_inline && is_copied {
             self.copy_inline(rqst)?;
         }
         let has_writes = self.cursor.peek(&self.plan, header, message).is_some();
-        if has_writes || !is_copied {
-            self.from_pages = !is_copied;
+        self.from_pages = is_inline && !is_copied;
+        if has_writes || self.from_pages {
             self.take_pages(endpoint, rqst)?;
         } else {
             rqst.keep_result_pages();

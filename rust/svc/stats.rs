@@ -79,7 +79,7 @@ limits! {
     /// Pages that all connections of a device together may have for Read chunks.
     READ_PAGES = c"read_pages_per_device", 16384 in 4224..=4194304;
     /// Pages that one connection may have under RDMA Read; one Call may always read.
-    READ_PAGES_CONNECTION = c"read_pages_per_connection", 4224 in 1..=4194304;
+    READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that posted work may take before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.

@@ -5,33 +5,46 @@
 //! Completions are handled by the RDMA core's own workqueue (`IB_POLL_WORKQUEUE`): in process
 //! context, in parallel with everything else, and they must not sleep for long.
 //!
+//! The queues are our own, and not from the RDMA core's pool (`ib_cq_pool_get`): whoever drains a
+//! queue pair there with `ib_drain_qp` may copy completions of ours and handle them when our queue
+//! pair is long gone.
+//!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::device::Pd;
 use crate::abstractions::bindings;
-use core::ptr::NonNull;
+use core::{
+    pin::Pin,
+    ptr::NonNull, //
+};
 use kernel::{
     error::from_err_ptr,
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc,
+        Mutex, //
+    },
 };
 
-/// How a completion queue came to be.
-enum Origin {
-    /// Allocated.
-    Owned,
-    /// So many entries of a queue that the RDMA core shares between users.
-    Pool(u32),
-}
-
-/// A completion queue, or a share of one.
+/// A completion queue.
 ///
 /// # Invariants
 ///
-/// `cq` is a live queue of the device of `pd`, made as `origin` says.
+/// `cq` is a live queue of the device of `_pd`.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
-    origin: Origin,
+    /// Entries that are not shared out.
+    room: Atomic<i32>,
+    /// Held while completions are handled out of turn, see [`Cq::drain`].
+    #[pin]
+    direct: Mutex<()>,
     _pd: Arc<Pd>,
 }
 
@@ -42,49 +55,100 @@ unsafe impl Sync for Cq {}
 
 impl Cq {
     /// Allocates a queue of `entries` on completion vector `vector`. May sleep.
-    pub(crate) fn new(pd: &Arc<Pd>, entries: u32, vector: u32) -> Result<Self> {
+    pub(crate) fn new(pd: &Arc<Pd>, entries: u32, vector: u32) -> Result<Arc<Self>> {
+        let room = i32::try_from(entries).map_err(|_| EINVAL)?;
         // SAFETY: `pd` holds the device.
         let cq = unsafe { bindings::ib_alloc_cq(pd.device_ptr(), entries, vector) };
-        Self::from_result(cq, Origin::Owned, pd)
-    }
-
-    /// Takes a share of `entries` of one of the device's shared queues. May sleep.
-    pub(crate) fn share(pd: &Arc<Pd>, entries: u32, vector: u32) -> Result<Self> {
-        let context = bindings::ib_poll_context_IB_POLL_WORKQUEUE;
-        // CAST: There are less than 2^31 completion vectors.
-        // SAFETY: `pd` holds the device.
-        let cq =
-            unsafe { bindings::ib_cq_pool_get(pd.device_ptr(), entries, vector as c_int, context) };
-        Self::from_result(cq, Origin::Pool(entries), pd)
-    }
-
-    fn from_result(cq: *mut bindings::ib_cq, origin: Origin, pd: &Arc<Pd>) -> Result<Self> {
+        let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        let pd = pd.clone();
         // INVARIANT: The queue was just made.
-        Ok(Self {
-            cq: NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?,
-            origin,
-            _pd: pd.clone(),
-        })
+        let made = Arc::pin_init(
+            pin_init!(Self {
+                cq,
+                room: Atomic::new(room),
+                direct <- new_mutex!((), "svcrdma drain"),
+                _pd: pd,
+            }),
+            GFP_KERNEL,
+        );
+        // SAFETY: The queue was just made, and nobody else has it if there is no memory for its
+        // owner.
+        made.inspect_err(|_| unsafe { bindings::ib_free_cq(cq.as_ptr()) })
+    }
+
+    /// Sets `entries` of the queue aside for one user; none if there are not as many.
+    pub(crate) fn share(self: &Arc<Self>, entries: u32) -> Option<Share> {
+        let wanted = i32::try_from(entries).ok()?;
+        // INVARIANT: `wanted` was taken off `room`, or is given back at once by dropping this.
+        let share = Share {
+            cq: self.clone(),
+            entries: wanted,
+        };
+        (self.room.fetch_sub(wanted, Full) >= wanted).then_some(share)
     }
 
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.cq.as_ptr()
     }
 
-    /// Waits until the completions that are being handled are done. Sleeps; not from a handler.
+    /// Handles all completions that are in the queue now, and waits until those that others have
+    /// taken are handled. Sleeps; not from a handler.
+    pub(super) fn drain(&self) {
+        {
+            // Who handles completions directly has copies of them on his stack.
+            let _direct = self.direct.lock();
+            self.poll();
+        }
+        self.flush();
+    }
+
+    /// Handles completions, as many as the queue takes: those that were there before are among them.
+    fn poll(&self) {
+        // SAFETY: By the type invariant.
+        let mut left = unsafe { (*self.as_ptr()).cqe };
+        while left > 0 {
+            // SAFETY: By the type invariant.
+            match unsafe { bindings::ib_process_cq_direct(self.as_ptr(), left) } {
+                done if done > 0 => left = left.saturating_sub(done),
+                _ => return,
+            }
+        }
+    }
+
+    /// Waits until the worker has handled what it has taken. Sleeps; not from a handler.
     pub(super) fn flush(&self) {
         // SAFETY: By the type invariant; the queue has work as its context is the workqueue.
         unsafe { bindings::flush_cq(self.as_ptr()) };
     }
 }
 
-impl Drop for Cq {
+#[pinned_drop]
+impl PinnedDrop for Cq {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariant; queue pairs hold the queues they use.
+        unsafe { bindings::ib_free_cq(self.as_ptr()) };
+    }
+}
+
+/// Entries of a queue that are one user's.
+///
+/// # Invariants
+///
+/// `entries` were taken off the `room` of `cq`.
+pub(crate) struct Share {
+    cq: Arc<Cq>,
+    entries: i32,
+}
+
+impl Share {
+    /// The queue.
+    pub(super) fn cq(&self) -> &Cq {
+        &self.cq
+    }
+}
+
+impl Drop for Share {
     fn drop(&mut self) {
-        match self.origin {
-            // SAFETY: By the type invariant; queue pairs hold the queues they use.
-            Origin::Owned => unsafe { bindings::ib_free_cq(self.as_ptr()) },
-            // SAFETY: As above.
-            Origin::Pool(entries) => unsafe { bindings::ib_cq_pool_put(self.as_ptr(), entries) },
-        }
+        self.cq.room.add(self.entries, Relaxed);
     }
 }

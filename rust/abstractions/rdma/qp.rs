@@ -13,7 +13,10 @@ use super::{
         CmId,
         Events, //
     },
-    cq::Cq,
+    cq::{
+        Cq,
+        Share, //
+    },
     device::Pd,
     receive::{
         Receive,
@@ -101,8 +104,8 @@ pub(crate) struct Parts<'a, H: Handler> {
     pub(crate) receives: &'a Arc<ReceivePool<H>>,
     /// Where they complete.
     pub(crate) receive_cq: &'a Arc<Cq>,
-    /// Where all else completes: a share of at least `depth + 1` entries.
-    pub(crate) send_cq: Cq,
+    /// Where all else completes: at least `depth + 1` entries.
+    pub(crate) send_cq: Share,
     /// How many work requests can be posted at once.
     pub(crate) depth: u32,
     /// How many pieces a work request can have.
@@ -120,7 +123,7 @@ pub(crate) struct Qp<H: Handler, E: Events> {
     _context: Arc<H>,
     _receives: Arc<ReceivePool<H>>,
     receive_cq: Arc<Cq>,
-    send_cq: Cq,
+    send_cq: Share,
     id: CmId<E>,
 }
 
@@ -137,7 +140,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.event_handler = Some(Self::event);
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
-        attr.send_cq = parts.send_cq.as_ptr();
+        attr.send_cq = parts.send_cq.cq().as_ptr();
         attr.recv_cq = parts.receive_cq.as_ptr();
         attr.srq = parts.receives.srq_ptr().ok_or(ENODEV)?;
         // One more, for the marker of `ib_drain_sq`.
@@ -242,11 +245,14 @@ impl<H: Handler, E: Events> Drop for Qp<H, E> {
         self.id.disconnect();
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
-        unsafe { bindings::ib_drain_qp(self.as_ptr()) };
-        // Draining with a shared receive queue handles completions here, while the worker may
-        // still have a batch that it has copied before.
-        self.send_cq.flush();
-        self.receive_cq.flush();
+        unsafe { bindings::ib_drain_sq(self.as_ptr()) };
+        // SAFETY: As above; the queue pair is in error now.
+        unsafe { bindings::wait_last_wqe(self.as_ptr()) };
+        // Not `ib_drain_qp`, as several of them may have each other's Receive completions in hand.
+        // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
+        // send queue, which only the worker handles.
+        self.receive_cq.drain();
+        self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
         unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) };
     }

@@ -267,6 +267,18 @@ impl<H: Handler> ReceivePool<H> {
         Ok(())
     }
 
+    /// Posts the buffers that could not be posted before, until that fails again.
+    pub(crate) fn repost(&self) {
+        let mut inner = self.inner.lock();
+        while let Some(buffer) = inner.aside.pop() {
+            if self.try_post(&mut inner, buffer).is_err() {
+                // It was in there just now, so there is room.
+                let _ = inner.aside.push_within_capacity(buffer);
+                return;
+            }
+        }
+    }
+
     /// Destroys the queue; all buffers are with nobody then, or with a [`Receive`]. No queue pair
     /// uses it any more, and the completion queues are idle. Sleeps.
     pub(crate) fn destroy_srq(&self) {

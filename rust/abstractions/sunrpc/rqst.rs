@@ -30,16 +30,15 @@ use kernel::prelude::*;
 pub(crate) enum Arg<'a> {
     /// All in the received message.
     Message(Range<usize>),
-    /// Head and tail in the received message, `len` bytes between them in the stream's pages.
+    /// The head in the received message, `len` bytes behind it in the stream's pages. There is no
+    /// tail: parts of nfsd look at head and pages only.
     Split {
         /// What precedes the chunk.
         head: Range<usize>,
-        /// The chunk with its XDR pad.
+        /// The chunk with its XDR pad, and what follows it.
         pages: &'a mut Stream,
-        /// The length of the chunk with its pad.
+        /// Their length.
         len: usize,
-        /// What follows the chunk.
-        tail: Range<usize>,
     },
     /// All `len` bytes in the stream's pages.
     Pages(&'a mut Stream, usize),
@@ -123,43 +122,30 @@ impl Rqst<'_> {
                 iov_len: end.saturating_sub(start),
             }
         };
-        let none: bindings::kvec = pin_init::zeroed();
-        let (head, pages, page_len, tail) = match arg {
-            Arg::Message(range) => (part(range), self.pages(1), 0, none),
-            Arg::Split {
-                head,
-                pages,
-                len,
-                tail,
-            } => {
+        let (head, pages, page_len) = match arg {
+            Arg::Message(range) => (part(range), self.pages(1), 0),
+            Arg::Split { head, pages, len } => {
                 let swapped = self.swap(pages);
                 let page_len = len.min(swapped.saturating_mul(PAGE_SIZE));
-                (part(head), self.pages(0), page_len, part(tail))
+                (part(head), self.pages(0), page_len)
             }
             Arg::Pages(stream, len) => {
                 let swapped = self.swap(stream);
                 let len = len.min(swapped.saturating_mul(PAGE_SIZE));
                 let head_len = len.min(PAGE_SIZE);
-                (
-                    self.first_page(head_len),
-                    self.pages(1),
-                    len.saturating_sub(head_len),
-                    none,
-                )
+                let head = self.first_page(head_len);
+                (head, self.pages(1), len.saturating_sub(head_len))
             }
         };
-        let len = head
-            .iov_len
-            .saturating_add(page_len)
-            .saturating_add(tail.iov_len);
+        let len = head.iov_len.saturating_add(page_len);
         // SAFETY: By the type invariant; the thread alone uses `rq_arg`.
         let arg = unsafe { &raw mut (*self.raw()).rq_arg };
         // CAST: A Call is at most 4 MiB and a few pages.
-        // SAFETY: As above. Head and tail stay valid until the Call is dropped, which is after
+        // SAFETY: As above. The head stays valid until the Call is dropped, which is after
         // nfsd is done with it, by the contract of `Context`; the pages are the thread's.
         unsafe {
             (*arg).head[0] = head;
-            (*arg).tail[0] = tail;
+            (*arg).tail[0].iov_len = 0;
             (*arg).pages = pages;
             (*arg).page_base = 0;
             (*arg).page_len = page_len as u32;
@@ -338,12 +324,28 @@ impl Rqst<'_> {
             offset: base % PAGE_SIZE,
             len: parts.pages,
         };
+        let end = first.saturating_add(self.data_pages());
+        self.refill_before(end);
         self.move_page(0, stream)?;
-        for slot in first..first.saturating_add(self.data_pages()) {
+        for slot in first..end {
             self.move_page(slot, stream)?;
         }
         stream.lay([head, data, tail]);
         Ok(())
+    }
+
+    /// Has `sunrpc` refill all slots before `end`, which is at most `rq_maxpages`: some encoders
+    /// use pages that they do not count in `rq_next_page` (`nfs_stream_encode_acl`, and
+    /// `svcauth_gss_wrap_integ` when its checksum goes to the next page).
+    fn refill_before(&mut self, end: usize) {
+        // SAFETY: By the type invariant, and `end` is within the array.
+        let end = unsafe { (*self.raw()).rq_respages.add(end) };
+        // SAFETY: By the type invariant; the thread alone uses the field.
+        unsafe {
+            if (*self.raw()).rq_next_page < end {
+                (*self.raw()).rq_next_page = end;
+            }
+        }
     }
 
     /// Where in the first page of the results the `len` bytes at `at` are.
