@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE TESTS
+export KDIR KERNEL V SVCRDMA_CACHE TESTS SLOW
 
 .DEFAULT_GOAL := modules
 
@@ -12,6 +12,7 @@ help: ## this list
 	@echo '  KERNEL=7.2           for the newest packaged kernel of that family'
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
+	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  V=1                  show commands'
 
 modules: ## build svcrdma.ko into build/VERSION (the default)

@@ -50,6 +50,9 @@ key() {
 	done | sha256sum | cut -c1-12
 }
 
+# used DIR...: of the cache, so that fill knows what nobody needs any more.
+used() { touch -c "$@" 2>/dev/null || true; }
+
 # fill DIR MIB COMMAND...: makes the cache entry DIR once. COMMAND gets a
 # temporary folder as its last argument, which becomes DIR if it succeeds;
 # others who want the same wait for the lock.
@@ -70,5 +73,7 @@ fill() {
 			die "could not make $(basename "$dir"); whole log: $dir.log"
 		}
 		mv -T "$dir.tmp" "$dir"
+		# Of the same kind, what nobody has used for a month.
+		find "$(dirname "$dir")" -maxdepth 1 -name "$(basename "${dir%%-*}")-*" -mtime +30 -exec rm -rf {} +
 	) 9>"$dir.lock"
 }
