@@ -20,6 +20,9 @@ pub const MAX_MESSAGE: usize = 256 * 1024;
 /// Fewest bytes of an RPC message: XID and direction (RFC 5531, section 9).
 pub(crate) const MIN_RPC: u32 = 8;
 
+/// The flavor of RPCSEC_GSS credentials (RFC 2203, section 1).
+const RPCSEC_GSS: u32 = 6;
+
 /// `rdma_proc` (RFC 8166, section 4.2.4).
 pub(crate) mod procedure {
     /// An RPC message follows the header.
@@ -199,15 +202,32 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
 }
 
 /// Returns where the arguments of the inline Call begin, in bytes of the RPC message: behind
-/// credential and verifier (RFC 5531, section 9).
+/// credential and verifier (RFC 5531, section 9). `None`: these end beyond the message, or
+/// RPCSEC_GSS puts something else in the place of the arguments.
 pub(crate) fn arguments(header: &Header, msg: &[u8]) -> Option<u32> {
-    let body = u32::try_from(header.body).ok()?;
-    // XID, direction, RPC version, program, version, procedure, flavor; then the credential.
-    let mut at = 28u32;
-    let credential = wire::word(msg, body.checked_add(at)?)?;
-    at = at.checked_add(8)?.checked_add(wire::padded(credential)?)?;
-    let verifier = wire::word(msg, body.checked_add(at)?)?;
-    at.checked_add(4)?.checked_add(wire::padded(verifier)?)
+    let (_, call) = msg.split_at_checked(header.body)?;
+    let mut reader = Reader::new(call);
+    // XID, direction, RPC version, program, version, procedure; then the credential.
+    reader.skip(6, 4)?;
+    let (flavor, credential) = (reader.word()?, reader.word()?);
+    if flavor == RPCSEC_GSS && !gss_plain(reader, credential)? {
+        return None;
+    }
+    reader.skip(1, wire::padded(credential)?)?;
+    let (_, verifier) = (reader.word()?, reader.word()?);
+    reader.at().checked_add(wire::padded(verifier)?)
+}
+
+/// Whether the RPCSEC_GSS credential of `len` bytes that `reader` stands at leaves the arguments as
+/// they are: version 1, procedure DATA, service none (RFC 2203, section 5.3.1).
+fn gss_plain(mut reader: Reader<'_>, len: u32) -> Option<bool> {
+    // Besides what is looked at it has at least the length of the context's handle.
+    if len < 20 {
+        return Some(false);
+    }
+    let (version, procedure) = (reader.word()?, reader.word()?);
+    let (_sequence, service) = (reader.word()?, reader.word()?);
+    Some((version, procedure, service) == (1, 0, 1))
 }
 
 #[cfg(test)]
@@ -375,5 +395,35 @@ mod tests {
         assert_eq!(arguments(&header, &message(&words[..12])), None);
         words[1 + 7] = u32::MAX;
         assert_eq!(arguments(&header, &message(&words)), None);
+    }
+
+    #[test]
+    fn gss_may_leave_no_arguments() {
+        let header = Header {
+            body: 4,
+            ..Header::EMPTY
+        };
+        let arguments = |flavor, len, version, procedure, service| {
+            let mut words = [0; 20];
+            words[1 + 6..1 + 12].copy_from_slice(&[flavor, len, version, procedure, 99, service]);
+            arguments(&header, &message(&words))
+        };
+        let plain = Some(60);
+        assert_eq!(arguments(6, 20, 1, 0, 1), plain);
+        // Integrity, privacy, and what nobody knows.
+        for service in [0, 2, 3, 4] {
+            assert_eq!(arguments(6, 20, 1, 0, service), None);
+            assert_eq!(arguments(5, 20, 1, 0, service), plain);
+        }
+        // INIT, CONTINUE_INIT, DESTROY.
+        for procedure in [1, 2, 3] {
+            assert_eq!(arguments(6, 20, 1, procedure, 1), None);
+            assert_eq!(arguments(1, 20, 1, procedure, 1), plain);
+        }
+        for version in [0, 2] {
+            assert_eq!(arguments(6, 20, version, 0, 1), None);
+        }
+        // What follows a short credential is not part of it.
+        assert_eq!(arguments(6, 16, 1, 0, 1), None);
     }
 }

@@ -128,7 +128,8 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
         return Err(DecodeError::Beyond { xid });
     };
     // A chunk that holds part of the RPC header would leave fewer bytes of arguments in the pages
-    // than SPLIT_MIN promises.
+    // than SPLIT_MIN promises. What GSS has to unwrap, and the tokens of a context, should lie in a
+    // row.
     if header::arguments(header, msg).is_none_or(|arguments| position < arguments) {
         return Ok(None);
     }

@@ -463,6 +463,49 @@ fn a_chunk_in_the_rpc_header_stays_linear() {
     }
 }
 
+/// Arguments that GSS has to unwrap, and tokens, are not split.
+#[test]
+fn what_gss_wraps_stays_linear() {
+    let plan = |credential: [u32; 4]| {
+        let mut body = body(100);
+        let [flavor, version, procedure, service] = credential;
+        let mut words = vec![];
+        put(&mut words, &[flavor, 20, version, procedure, 7, service, 0]);
+        // No verifier: the arguments begin at 60.
+        put(&mut words, &[0, 0]);
+        body[24..60].copy_from_slice(&words);
+        let spec = Spec {
+            xid: 5,
+            credits: 1,
+            nomsg: false,
+            reads: vec![(60, (1, 2000, 0))],
+            writes: vec![],
+            reply: None,
+            body,
+        };
+        let (msg, _) = spec.encode();
+        layout::plan(&call(&msg), &msg, 1028)
+    };
+    let split = Ok(Layout::Split {
+        position: 60,
+        len: 2000,
+        tail: 40,
+    });
+    let linear = Ok(Layout::Linear { len: 2100 });
+    assert_eq!(plan([6, 1, 0, 1]), split);
+    for wrapped in [
+        [6, 1, 0, 2],
+        [6, 1, 0, 3],
+        [6, 1, 1, 1],
+        [6, 1, 2, 1],
+        [6, 1, 3, 1],
+        [6, 2, 0, 1],
+    ] {
+        assert_eq!(plan(wrapped), linear);
+    }
+    assert_eq!(plan([1, 1, 0, 3]), split);
+}
+
 /// The shortest chunk that is split off, and the longest that can be counted.
 #[test]
 fn split_chunks_have_a_shortest_and_a_longest() {
