@@ -5,6 +5,7 @@
 use crate::chunk::{
     Chunk,
     ReadList,
+    Segment,
     WriteList, //
 };
 use crate::error::DecodeError;
@@ -103,18 +104,17 @@ impl Header {
         reply: None,
     };
 
-    /// Returns an rkey that the reply may invalidate (RFC 8166, section 3.3.3): the first one this
-    /// Call names in its Reply chunk, else in its Write list, else in its Read list.
+    /// Returns an rkey that the reply may invalidate if the client can take it (RFC 8797): the first
+    /// one this Call names in its Reply chunk, else in its Write list, else in its Read list. The
+    /// client invalidates any others itself.
     pub fn invalidatable(&self, msg: &[u8]) -> Option<u32> {
-        let reply = self.reply.and_then(|chunk| chunk.get(msg, 0));
-        let segment = match reply {
-            Some(segment) => Some(segment),
-            None => self.writes.iter(msg).find_map(|chunk| chunk.get(msg, 0)),
-        };
-        match segment {
-            Some(segment) => Some(segment.handle),
-            None => self.reads.get(msg, 0).map(|read| read.segment.handle),
-        }
+        self.reply
+            .and_then(|chunk| registered(chunk.iter(msg)))
+            .or_else(|| {
+                let mut writes = self.writes.iter(msg);
+                writes.find_map(|chunk| registered(chunk.iter(msg)))
+            })
+            .or_else(|| registered(self.reads.iter(msg).map(|read| read.segment)))
     }
 
     /// Returns how many bytes of RPC message are inline.
@@ -124,6 +124,14 @@ impl Header {
             Kind::Nomsg => 0,
         }
     }
+}
+
+/// Returns the first rkey that stands for memory. A segment without bytes need not be registered,
+/// and to invalidate an rkey that is not breaks the connection.
+fn registered(mut segments: impl Iterator<Item = Segment>) -> Option<u32> {
+    segments
+        .find(|segment| segment.length > 0 && segment.handle > 0)
+        .map(|segment| segment.handle)
 }
 
 /// Decodes a received message, all its chunk lists included.
@@ -377,6 +385,28 @@ mod tests {
         assert_eq!(invalidatable(&empty_reply), Some(20));
         let reads = [&fixed[..], &read, &[1, 0, 0, 0], &body].concat();
         assert_eq!(invalidatable(&reads), Some(10));
+        // Segments of no memory are passed over, in each list and as a whole.
+        let empty = [
+            &fixed[..],
+            &[1, 8, 11, 0, 0, 0],
+            &[1, 8, 0, 4, 0, 0, 0],
+            &[1, 2, 21, 0, 0, 0, 0, 4, 0, 0, 1, 1, 22, 0, 0, 0, 0],
+            &[1, 2, 31, 0, 0, 0, 0, 4, 0, 0],
+            &body,
+        ]
+        .concat();
+        assert_eq!(invalidatable(&empty), None);
+        let set = |changes: &[(usize, u32)]| {
+            let mut words = empty.clone();
+            changes.iter().for_each(|(at, word)| words[*at] = *word);
+            invalidatable(&words)
+        };
+        let (read, write, reply) = ((12, 10), (23, 20), (40, 30));
+        assert_eq!(set(&[read]), Some(10));
+        assert_eq!(set(&[read, write]), Some(20));
+        assert_eq!(set(&[read, (30, 4), write]), Some(20));
+        assert_eq!(set(&[read, (30, 4)]), Some(22));
+        assert_eq!(set(&[read, write, reply]), Some(30));
     }
 
     #[test]

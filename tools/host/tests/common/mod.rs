@@ -145,8 +145,9 @@ pub(crate) fn tuple(segment: &Segment) -> Seg {
 }
 
 pub(crate) fn segment() -> impl Strategy<Value = Seg> {
-    let length = prop_oneof![0..64u32, Just(4096), any::<u32>()];
-    (any::<u32>(), length, any::<u64>())
+    let handle = prop_oneof![1 => Just(0), 4 => any::<u32>()];
+    let length = prop_oneof![1 => Just(0), 2 => 0..64u32, 2 => Just(4096), 2 => any::<u32>()];
+    (handle, length, any::<u64>())
 }
 
 pub(crate) fn chunk(max: usize) -> impl Strategy<Value = Vec<Seg>> {
