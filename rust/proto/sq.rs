@@ -153,6 +153,7 @@ mod tests {
             }
             assert_eq!(queue.room() as usize, depth as usize - model.len());
             assert_eq!(queue.empty(), model.is_empty());
+            assert_eq!(queue.oldest(), model.front().map(|(seq, _)| *seq));
             assert!(model.iter().all(|(seq, slot)| queue.slot(*seq) == *slot));
         }
     }
@@ -164,6 +165,24 @@ mod tests {
                 run(depth, start, depth ^ start);
             }
         }
+    }
+
+    #[test]
+    fn the_oldest_entry_is_named_while_there_is_one() {
+        let mut queue = SendQueue {
+            oldest: u32::MAX,
+            ..SendQueue::new(4)
+        };
+        assert_eq!(queue.oldest(), None);
+        assert_eq!(
+            (queue.post(3), queue.oldest()),
+            (Some(u32::MAX), Some(u32::MAX))
+        );
+        assert_eq!((queue.retire(u32::MAX), queue.oldest()), (1, Some(0)));
+        // More behind it change nothing, nor does an entry that is not outstanding.
+        assert_eq!((queue.post(1), queue.oldest()), (Some(2), Some(0)));
+        assert_eq!((queue.retire(3), queue.oldest()), (0, Some(0)));
+        assert_eq!((queue.retire(2), queue.oldest()), (3, None));
     }
 
     #[test]
