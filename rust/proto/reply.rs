@@ -3,8 +3,9 @@
 //! Which form a reply takes and which of its bytes go where (RFC 8166, sections 3.4.6 and 3.5).
 //!
 //! The *reply stream* is the RPC reply as the server made it. Results that are eligible for direct
-//! data placement leave it, XDR pads included, and are written to the client's Write chunks; what
-//! is kept goes behind the transport header or, if too long for that, into the Reply chunk.
+//! data placement leave it, XDR pads included, and are written to the client's Write chunks, unless
+//! there is no room in the one that would be theirs; what is kept goes behind the transport header
+//! or, if too long for that, into the Reply chunk.
 
 pub use crate::write::{
     WriteCursor,
@@ -60,8 +61,8 @@ pub enum Form {
 /// # Invariants
 ///
 /// The first `count` of `payloads` are ascending, do not overlap and lie within `len`; number `k`
-/// fits Write chunk `k` of the Call this plan was made for. A refused reply has none, and `len`
-/// is 0.
+/// fits Write chunk `k` of the Call this plan was made for, and has no bytes if it is kept because
+/// the chunk has none. A refused reply has no payloads, and `len` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPlan {
     /// How the reply is sent.
@@ -120,6 +121,8 @@ impl ReplyPlan {
     }
 
     /// Gives `payloads` to the Write chunks in order; `None` if one is larger than its chunk.
+    ///
+    /// A chunk that takes no bytes at all says that the client wants this result with the others.
     fn assign(&mut self, header: &Header, msg: &[u8], payloads: &[Payload]) -> Option<()> {
         let mut chunks = header.writes.walk();
         let mut end = 0u32;
@@ -133,15 +136,21 @@ impl ReplyPlan {
             let Some(chunk) = chunks.take(msg) else {
                 break;
             };
-            if u64::from(payload.len) > chunk.capacity(msg) {
+            end = span.end;
+            self.count = self.count.saturating_add(1);
+            let capacity = chunk.capacity(msg);
+            if capacity == 0 {
+                // INVARIANT: as below; it takes the chunk but no bytes of the stream.
+                *slot = Payload { len: 0, ..*payload };
+                continue;
+            }
+            if u64::from(payload.len) > capacity {
                 return None;
             }
             // INVARIANT: `span` says it is within `len` and behind the payload before.
             *slot = *payload;
-            self.count = self.count.saturating_add(1);
             let gone = span.end.saturating_sub(span.start);
             self.rest = self.rest.saturating_sub(gone);
-            end = span.end;
         }
         Some(())
     }
@@ -177,7 +186,8 @@ fn header_len(header: &Header, msg: &[u8]) -> Option<u32> {
 /// Decides how a reply of `len` bytes to the Call `header` is sent in at most `limit` bytes.
 ///
 /// `payloads` are the eligible results in ascending order; one that is not within the stream or not
-/// behind its predecessor stays inline and uses no Write chunk.
+/// behind its predecessor stays in the stream and uses no Write chunk. One whose Write chunk is empty
+/// stays in the stream too, but the next payload goes to the next chunk.
 pub fn plan(header: &Header, msg: &[u8], len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
     let Some(length) = header_len(header, msg) else {
         return ReplyPlan::default();

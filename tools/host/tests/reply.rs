@@ -127,7 +127,13 @@ fn parse(sent: &[u8]) -> (u32, Vec<Chunk>, Option<Chunk>, &[u8]) {
     let mut writes = Vec::new();
     let chunk = |next: &mut dyn FnMut() -> u32| -> Vec<Seg> {
         let count = next();
-        let segment = |_| (next(), next(), u64::from(next()) << 32 | u64::from(next()));
+        let segment = |_| {
+            (
+                next(),
+                next(),
+                (u64::from(next()) << 32) | u64::from(next()),
+            )
+        };
         (0..count).map(segment).collect()
     };
     while next() == 1 {
@@ -152,7 +158,14 @@ fn model(case: &Case) -> (Vec<(Payload, u32)>, Form) {
             break;
         }
         end = stop.next_multiple_of(4).min(case.len.into());
-        if case.writes[nth].iter().sum::<u32>() < payload.len {
+        let room = case.writes[nth].iter().sum::<u32>();
+        if room == 0 {
+            // It stays in the stream, and the chunk is used up.
+            let offset = payload.offset;
+            reduced.push((Payload { offset, len: 0 }, 0));
+            continue;
+        }
+        if room < payload.len {
             return (vec![], Form::Refused);
         }
         reduced.push((*payload, end as u32 - payload.offset));
@@ -374,6 +387,35 @@ fn small_replies_agree_with_the_model() {
             }
         }
     }
+}
+
+/// A chunk without room leaves its result in the stream, and the others theirs.
+#[test]
+fn empty_chunks_ask_for_inline_results() {
+    let at = |offset, len| Payload { offset, len };
+    let mut case = Case {
+        writes: vec![vec![8], vec![], vec![0, 0], vec![4, 4]],
+        reply: None,
+        len: 48,
+        payloads: vec![at(8, 5), at(16, 6), at(24, 3), at(32, 7)],
+        limit: 4096,
+    };
+    let plan = Client::new(&case).plan(&case);
+    assert_eq!(plan.form, Form::Inline);
+    assert_eq!(plan.inline_len(), 48 - 8 - 8);
+    let kept: Vec<_> = plan.kept().collect();
+    assert_eq!(kept, [0..8, 16..32, 40..48]);
+    check(&case, &[3]).unwrap();
+    // Too long to be inline, they go to the Reply chunk.
+    case.limit = plan.header_len() + 31;
+    assert_eq!(Client::new(&case).plan(&case).form, Form::Refused);
+    case.limit += 20;
+    case.reply = Some(vec![32]);
+    assert_eq!(Client::new(&case).plan(&case).form, Form::ReplyChunk);
+    check(&case, &[3]).unwrap();
+    // A chunk that has room, but too little, was meant to be used.
+    case.writes[2] = vec![0, 2];
+    assert_eq!(Client::new(&case).plan(&case).form, Form::Refused);
 }
 
 /// More results than a plan holds: the others stay inline.
