@@ -14,8 +14,8 @@ use super::{
         Cause,
         Shared, //
     },
-    device::Hardware,
     endpoint::Endpoint,
+    hardware::Hardware,
     listen::Listener,
     stats, //
 };
@@ -27,7 +27,7 @@ use crate::{
                 Parts,
                 Qp, //
             },
-            receive::RECEIVE_SIZE, //
+            srq::RECEIVE_SIZE, //
         },
         sunrpc::xprt::{
             New,

@@ -9,10 +9,10 @@
 //! | a message arrives | `call`; Read chunks by `read` |
 //! | nfsd takes the Call | `call` |
 //! | nfsd sends the results | `reply` |
-//! | work is posted and completes | `endpoint` |
+//! | work is posted and completes | `work`, by an `endpoint` |
 //! | the connection ends | `conn` says why, `endpoint` gives everything back |
 //!
-//! `device` has what connections share, `pool` what they borrow from it; `watchdog` closes what
+//! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog` closes what
 //! makes no progress, and `stats` counts.
 
 mod accept;
@@ -20,12 +20,15 @@ mod call;
 mod conn;
 mod device;
 mod endpoint;
+mod hardware;
 mod listen;
 mod pool;
 mod read;
 mod reply;
 pub(crate) mod stats;
+mod stock;
 mod watchdog;
+mod work;
 
 use crate::abstractions::workqueue::{
     OwnedQueue,

@@ -17,7 +17,8 @@ use super::{
     call::Call,
     read,
     reply::Reply,
-    stats, //
+    stats,
+    stock::Stock, //
 };
 use crate::abstractions::{
     page::OwnedPage,
@@ -41,13 +42,13 @@ use kernel::{
 };
 
 /// The room of a small transfer: 128 KiB, not aligned, and the page of head and tail.
-const SMALL: usize = 34;
+pub(super) const SMALL: usize = 34;
 
 /// The room of a large transfer: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
 pub(super) const LARGE: usize = 1028;
 
 /// How many transfers of a size, and how many replies, are kept when nobody needs them.
-const KEEP: usize = 256;
+pub(super) const KEEP: usize = 256;
 
 /// Replies that are made with the hardware, for answers to what cannot be decoded.
 const REPLIES: usize = 32;
@@ -64,55 +65,15 @@ const BATCH: usize = 64;
 /// Calls that can wait for pages.
 const WAITING: usize = 4096;
 
-/// What the lock protects.
-struct Inner {
-    pages: KVVec<OwnedPage>,
-    /// Pages that exist for this pool, lent ones included.
-    total: usize,
-    /// The least number of pages that were here since the last tick.
-    spare: usize,
-    small: KVec<KBox<Transfer>>,
-    large: KVec<KBox<Transfer>>,
-    replies: KVec<KBox<Reply>>,
-    waiting: Ring<Call>,
-    /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
-    serving: bool,
-    /// Where send buffers are made; gone when the device is.
-    pd: Option<Arc<Pd>>,
-}
-
-impl Inner {
-    fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
-        match pages <= SMALL {
-            true => &mut self.small,
-            false => &mut self.large,
-        }
-    }
-
-    /// A transfer with `pages` pages in it, if there are both.
-    fn take_sink(&mut self, pages: usize) -> Option<KBox<Transfer>> {
-        let left = self.pages.len().checked_sub(pages)?;
-        let mut sink = self.transfers(pages).pop()?;
-        for _ in 0..pages {
-            if let Some(page) = self.pages.pop() {
-                // `sink` has room for as many.
-                let _ = sink.stream_mut().push(page);
-            }
-        }
-        self.spare = self.spare.min(left);
-        Some(sink)
-    }
-}
-
 /// The pools of a device.
 pub(super) struct Pools {
-    inner: Pin<KBox<SpinLock<Inner>>>,
+    inner: Pin<KBox<SpinLock<Stock>>>,
 }
 
 impl Pools {
     /// Makes empty pools. May sleep.
     pub(super) fn new() -> Result<Self> {
-        let inner = Inner {
+        let inner = Stock {
             pages: KVVec::new(),
             total: 0,
             spare: 0,
@@ -393,29 +354,6 @@ impl Pools {
             inner.total = inner.total.saturating_sub(usize::from(page.is_some()));
             drop(inner);
             drop(page);
-        }
-    }
-}
-
-impl Inner {
-    fn take_served(&mut self) -> Option<(Call, Option<KBox<Transfer>>)> {
-        let call = self.waiting.front_mut()?;
-        let sink = match call.is_worthwhile() {
-            true => {
-                let pages = call.sink_pages();
-                Some(self.take_sink(pages)?)
-            }
-            false => None,
-        };
-        self.waiting.pop().map(|call| (call, sink))
-    }
-
-    /// Keeps an empty transfer for the next user, or gives it back when there are enough.
-    fn keep(&mut self, transfer: KBox<Transfer>) -> Option<KBox<Transfer>> {
-        let kept = self.transfers(transfer.capacity());
-        match kept.len() < KEEP {
-            true => kept.push_within_capacity(transfer).err().map(|e| e.0),
-            false => Some(transfer),
         }
     }
 }

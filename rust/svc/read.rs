@@ -12,12 +12,10 @@ use super::{
         Call, //
     },
     conn::Cause,
-    endpoint::{
-        Endpoint,
-        Work, //
-    },
+    endpoint::Endpoint,
     pool::Sink,
-    stats, //
+    stats,
+    work::Work, //
 };
 use crate::abstractions::rdma::{
     chain::{

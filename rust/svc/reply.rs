@@ -10,11 +10,9 @@
 use super::{
     call::Call,
     conn::Cause,
-    endpoint::{
-        Endpoint,
-        Work, //
-    },
-    stats, //
+    endpoint::Endpoint,
+    stats,
+    work::Work, //
 };
 use crate::abstractions::{
     page::PAGE_SIZE,

@@ -13,6 +13,7 @@ pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod qp;
 pub(crate) mod receive;
+pub(crate) mod srq;
 pub(crate) mod transfer;
 
 use super::bindings;

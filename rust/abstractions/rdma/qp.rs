@@ -18,10 +18,8 @@ use super::{
         Share, //
     },
     device::Pd,
-    receive::{
-        Receive,
-        ReceivePool, //
-    },
+    receive::Receive,
+    srq::ReceivePool, //
 };
 use crate::abstractions::bindings;
 use kernel::{

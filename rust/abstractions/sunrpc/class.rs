@@ -8,10 +8,12 @@
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
-use super::xprt::{
-    ConnectionOps,
-    Listen,
-    ListenerOps, //
+use super::{
+    ops::{
+        ConnectionOps,
+        ListenerOps, //
+    },
+    xprt::Listen, //
 };
 use crate::abstractions::bindings;
 use core::pin::Pin;

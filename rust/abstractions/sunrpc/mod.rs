@@ -4,5 +4,7 @@
 
 pub(crate) mod class;
 pub(crate) mod inbox;
+mod ops;
+mod results;
 pub(crate) mod rqst;
 pub(crate) mod xprt;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Stock: what is in the pools of a device, and who waits for it.
+//!
+//! Nothing here allocates, frees or sleeps, as it is done under the pools' spinlock: what there is
+//! no room for is given back to the caller.
+
+use super::{
+    call::Call,
+    pool::{
+        KEEP,
+        SMALL, //
+    },
+    reply::Reply, //
+};
+use crate::abstractions::{
+    page::OwnedPage,
+    rdma::{
+        device::Pd,
+        transfer::Transfer, //
+    },
+    ring::Ring,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What the lock of the pools protects.
+pub(super) struct Stock {
+    pub(super) pages: KVVec<OwnedPage>,
+    /// Pages that exist for this pool, lent ones included.
+    pub(super) total: usize,
+    /// The least number of pages that were here since the last tick.
+    pub(super) spare: usize,
+    pub(super) small: KVec<KBox<Transfer>>,
+    pub(super) large: KVec<KBox<Transfer>>,
+    pub(super) replies: KVec<KBox<Reply>>,
+    pub(super) waiting: Ring<Call>,
+    /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
+    pub(super) serving: bool,
+    /// Where send buffers are made; gone when the device is.
+    pub(super) pd: Option<Arc<Pd>>,
+}
+
+impl Stock {
+    pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
+        match pages <= SMALL {
+            true => &mut self.small,
+            false => &mut self.large,
+        }
+    }
+
+    /// A transfer with `pages` pages in it, if there are both.
+    pub(super) fn take_sink(&mut self, pages: usize) -> Option<KBox<Transfer>> {
+        let left = self.pages.len().checked_sub(pages)?;
+        let mut sink = self.transfers(pages).pop()?;
+        for _ in 0..pages {
+            if let Some(page) = self.pages.pop() {
+                // `sink` has room for as many.
+                let _ = sink.stream_mut().push(page);
+            }
+        }
+        self.spare = self.spare.min(left);
+        Some(sink)
+    }
+
+    pub(super) fn take_served(&mut self) -> Option<(Call, Option<KBox<Transfer>>)> {
+        let call = self.waiting.front_mut()?;
+        let sink = match call.is_worthwhile() {
+            true => {
+                let pages = call.sink_pages();
+                Some(self.take_sink(pages)?)
+            }
+            false => None,
+        };
+        self.waiting.pop().map(|call| (call, sink))
+    }
+
+    /// Keeps an empty transfer for the next user, or gives it back when there are enough.
+    pub(super) fn keep(&mut self, transfer: KBox<Transfer>) -> Option<KBox<Transfer>> {
+        let kept = self.transfers(transfer.capacity());
+        match kept.len() < KEEP {
+            true => kept.push_within_capacity(transfer).err().map(|e| e.0),
+            false => Some(transfer),
+        }
+    }
+}
