@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE TESTS SLOW
+export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW
 
 .DEFAULT_GOAL := modules
 
