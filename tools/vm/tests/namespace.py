@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What programs do to names and files: python3 namespace.py SERVER CLIENT VERSION.
+
+SERVER is the exported folder, CLIENT a mount of it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SERVER, CLIENT = (Path(argument) for argument in sys.argv[1:3])
+VERSION = sys.argv[3]
+
+
+@contextlib.contextmanager
+def refused(number):
+    """The block has to fail with this errno."""
+    try:
+        yield
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise AssertionError(f"expected {errno.errorcode[number]}")
+
+
+def wait_for(condition):
+    """Waits for the condition, but not for ever."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def rename(name):
+    (CLIENT / name).mkdir()
+    (CLIENT / name / "old").write_text("old")
+    (CLIENT / name / "other").write_text("other")
+    os.rename(CLIENT / name / "old", CLIENT / name / "new")
+    assert sorted(os.listdir(SERVER / name)) == ["new", "other"]
+    os.rename(CLIENT / name / "new", CLIENT / name / "other")
+    assert (SERVER / name / "other").read_text() == "old"
+    (CLIENT / name / "sub" / "deep").mkdir(parents=True)
+    os.rename(CLIENT / name / "other", CLIENT / name / "sub/deep/moved")
+    os.rename(CLIENT / name / "sub", CLIENT / name / "sub2")
+    assert (SERVER / name / "sub2/deep/moved").read_text() == "old"
+    with refused(errno.ENOTEMPTY):
+        (CLIENT / name / "empty").mkdir()
+        os.rename(CLIENT / name / "empty", CLIENT / name / "sub2")
+    with refused(errno.ENOENT):
+        os.rename(CLIENT / name / "nothing", CLIENT / name / "x")
+
+
+def unlink(name):
+    (CLIENT / name).write_text("x")
+    os.link(CLIENT / name, CLIENT / f"{name}.link")
+    assert os.stat(SERVER / name).st_nlink == 2
+    (CLIENT / name).unlink()
+    assert not (SERVER / name).exists() and (SERVER / f"{name}.link").read_text() == "x"
+    # Open while unlinked: the file stays until it is closed.
+    with open(CLIENT / f"{name}.link", "r+") as file:
+        (CLIENT / f"{name}.link").unlink()
+        file.write("still here")
+        file.flush()
+        file.seek(0)
+        assert file.read() == "still here"
+    # The client removes it after the close, in its own time.
+    wait_for(lambda: not [entry for entry in os.listdir(SERVER) if entry.startswith((f"{name}.", ".nfs"))])
+    (CLIENT / f"{name}.dir").mkdir()
+    (CLIENT / f"{name}.dir" / "x").touch()
+    with refused(errno.ENOTEMPTY):
+        (CLIENT / f"{name}.dir").rmdir()
+    (CLIENT / f"{name}.dir" / "x").unlink()
+    (CLIENT / f"{name}.dir").rmdir()
+    assert not (SERVER / f"{name}.dir").exists()
+
+
+def truncate(name):
+    data = os.urandom(200_000)
+    (CLIENT / name).write_bytes(data)
+    for size in (150_001, 4096, 4095, 1, 0):
+        os.truncate(CLIENT / name, size)
+        assert (SERVER / name).read_bytes() == data[:size], size
+        assert (CLIENT / name).read_bytes() == data[:size], size
+    (CLIENT / name).write_bytes(data)
+    os.truncate(CLIENT / name, 300_000)
+    assert (SERVER / name).read_bytes() == data + bytes(100_000)
+    # From the other side.
+    os.truncate(SERVER / name, 100)
+    assert (CLIENT / name).read_bytes() == data[:100]
+
+
+def append(name):
+    (CLIENT / name).touch()
+    expected = b""
+    for turn in range(20):
+        # Opened anew each time: this is when a client looks how long the file is.
+        mount = (CLIENT, SERVER)[turn % 2]
+        piece = bytes([65 + turn]) * (turn * 331)
+        file = os.open(mount / name, os.O_WRONLY | os.O_APPEND)
+        assert os.write(file, piece) == len(piece)
+        os.close(file)
+        expected += piece
+    assert (SERVER / name).read_bytes() == expected
+
+
+def try_lock(path, kind, start, length):
+    """Tries in another process; says whether it got the lock."""
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+');\n"
+        "try: fcntl.lockf(f, int(sys.argv[2]) | fcntl.LOCK_NB, int(sys.argv[4]), int(sys.argv[3]))\n"
+        "except BlockingIOError: sys.exit(3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path, str(kind), str(start), str(length)])
+    assert done.returncode in (0, 3)
+    return done.returncode == 0
+
+
+def holder(path):
+    """Asks, in another process, who is in the way of a lock on all of the file."""
+    code = (
+        "import fcntl, os, struct, sys\n"
+        "query = struct.pack('hhllhh', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0, 0)\n"
+        "print(*struct.unpack_from('hhll', fcntl.fcntl(open(sys.argv[1], 'r+'), fcntl.F_GETLK, query)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], stdout=subprocess.PIPE, check=True)
+    kind, _, start, length = (int(word) for word in done.stdout.split())
+    return kind, start, length
+
+
+def lock(name):
+    exclusive, shared = fcntl.LOCK_EX, fcntl.LOCK_SH
+    (CLIENT / name).write_bytes(bytes(1000))
+    with open(CLIENT / name, "r+b") as file:
+        fcntl.lockf(file, exclusive | fcntl.LOCK_NB, 100, 50)
+        for path in (CLIENT / name, SERVER / name):
+            assert not try_lock(path, exclusive, 50, 1), path
+            assert not try_lock(path, shared, 149, 100), path
+            assert try_lock(path, exclusive, 150, 100), path
+        assert holder(SERVER / name) == (fcntl.F_WRLCK, 50, 100)
+        fcntl.lockf(file, shared | fcntl.LOCK_NB, 100, 50)
+        assert try_lock(SERVER / name, shared, 50, 100)
+        assert not try_lock(SERVER / name, exclusive, 50, 100)
+    # Closed: released.
+    assert try_lock(SERVER / name, exclusive, 0, 1000)
+    if VERSION != "3":
+        wait_for_lock(name)
+
+
+def wait_for_lock(name):
+    """One that waits gets the lock when the server's own holder lets go.
+
+    Not for NLM, whose callback to a client in the server's own lockd comes to nothing: that client
+    asks again after half a minute.
+    """
+    with open(SERVER / name, "r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        waiter = subprocess.Popen(
+            [sys.executable, "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX)", CLIENT / name]
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            waiter.wait(1)
+        assert waiter.returncode is None, "got a lock that somebody holds"
+    assert waiter.wait(60) == 0
+
+
+for test in (rename, unlink, truncate, append, lock):
+    test(f"{test.__name__}-{VERSION}")
+    print(VERSION, test.__name__)
