@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import os
 import shlex
 import shutil
@@ -33,6 +34,11 @@ def use_kvm() -> bool:
     """/dev/kvm may be there and of no use: the CPU has to have the extension."""
     flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
     return ("vmx" in flags or "svm" in flags) and os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+def die_with_parent() -> None:
+    """Of a child: no VM is left behind, however we end."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 @dataclass
@@ -94,11 +100,8 @@ class Vm:
 
     def __init__(self, images: Images, job: Job, role: str, index: int, directory: Path, sockets: Path):
         self.out = directory / "out"
-        self.disk = directory / "disk"
         self.out.mkdir(parents=True)
         self.console = directory / "console.log"
-        with open(self.disk, "wb") as disk:
-            disk.truncate(DISK)
         module = ""
         if images.module:
             # A rebuild while we run must not matter.
@@ -122,15 +125,23 @@ class Vm:
         }
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
         stdio = role == "shell"
-        self.process = subprocess.Popen(
-            self.arguments(images, job, index, directory, sockets, stdio),
-            stdin=None if stdio else subprocess.DEVNULL,
-            stdout=None if stdio else open(directory / "qemu.log", "wb"),
-            stderr=subprocess.STDOUT,
-            start_new_session=not stdio,
-        )
+        # The disk has no name, so that it goes with the VM.
+        with tempfile.TemporaryFile(dir=directory) as disk:
+            disk.truncate(DISK)
+            path = Path(f"/proc/self/fd/{disk.fileno()}")
+            self.process = subprocess.Popen(
+                self.arguments(images, job, index, directory, sockets, stdio, path),
+                stdin=None if stdio else subprocess.DEVNULL,
+                stdout=None if stdio else open(directory / "qemu.log", "wb"),
+                stderr=subprocess.STDOUT,
+                start_new_session=not stdio,
+                pass_fds=[disk.fileno()],
+                preexec_fn=die_with_parent,
+            )
 
-    def arguments(self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool) -> list[str]:
+    def arguments(
+        self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
+    ) -> list[str]:
         accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=multi", "-cpu", "max"]
         append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
         if not use_kvm():
@@ -159,7 +170,7 @@ class Vm:
             "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
             *drive("root", images.root / "root.img", "readonly=on,file.locking=off"),
             *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
-            *drive("disk", self.disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
+            *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
             "-netdev", net, "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:77:00:0{index},host_mtu=9000",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
@@ -176,7 +187,6 @@ class Vm:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.disk.unlink(missing_ok=True)
 
 
 def run(images: Images, job: Job) -> Result:
