@@ -149,7 +149,7 @@ impl Posting {
 
     /// Posts a chain for the work at the front of the queue.
     pub(super) fn step(&mut self) -> Step {
-        let Gate::Open(qp) = &self.gate else {
+        let Gate::Open(qp) = &mut self.gate else {
             return Step::Nothing;
         };
         let room = self.queue.room() as usize;

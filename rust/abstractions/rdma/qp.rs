@@ -171,12 +171,16 @@ impl<H: Handler, E: Events> Qp<H, E> {
     }
 
     /// Posts the chain, whose work gets the slots from `first` on, round their ring; the last
-    /// one completes visibly if `signal`. Does not sleep. The caller lets no two calls overlap.
+    /// one completes visibly if `signal`. Does not sleep.
+    ///
+    /// What the chain names, its owner keeps as it is until the completion, or until this `Qp` is
+    /// dropped: the one duty of a caller that types do not enforce. `svc::work` moves the owner
+    /// into the slot of its last work request.
     ///
     /// # Errors
     ///
     /// The driver's. Some of the chain may have been posted: the connection is to be closed.
-    pub(crate) fn post(&self, chain: &mut Chain, first: usize, signal: bool) -> Result {
+    pub(crate) fn post(&mut self, chain: &mut Chain, first: usize, signal: bool) -> Result {
         let count = self.slots.len();
         let slots = self.slots.as_ptr();
         let wr = chain.link(signal, |i| {
