@@ -43,15 +43,18 @@ check: modules ## layers, reachable panics, stack; shell code
 	@scripts/check-stack
 
 vm: modules ## a shell in a VM with the module at hand
+	@scripts/need-qemu
 	@tools/vm/vm.py shell
 
 demo: ## NFS over RDMA served by the module, shown in a VM
 	@tools/vm/demo
 
 test: ## every test; the last line is "N passed, N failed"
+	@scripts/need-qemu
 	@scripts/test
 
 bench: modules ## the figures, ours beside the stock server's
+	@scripts/need-qemu
 	@scripts/test --bench
 
 rust-analyzer: ## rust-project.json for an editor
