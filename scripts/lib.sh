@@ -10,6 +10,9 @@ cache=${SVCRDMA_CACHE:-/var/cache/svcrdma}
 # shellcheck disable=SC2034
 release=trixie
 
+# Where su leaves it out.
+PATH=$PATH:/usr/sbin:/sbin
+
 say() { echo "svcrdma: $*" >&2; }
 die() { say "$*"; exit 1; }
 
