@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server side of RPC-over-RDMA: NFS over InfiniBand, RoCE and iWARP.
+//! The server side of RPC-over-RDMA: NFS over InfiniBand and RoCE.
 //!
 //! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
 
