@@ -77,6 +77,6 @@ fill() {
 		}
 		mv -T "$dir.tmp" "$dir"
 		# Of the same kind, what nobody has used for a month.
-		find "$(dirname "$dir")" -maxdepth 1 -name "$(basename "${dir%%-*}")-*" -mtime +30 -exec rm -rf {} +
+		find "$(dirname "$dir")" -maxdepth 1 -name "$(basename "$dir" | sed 's/-.*//')-*" -mtime +30 -exec rm -rf {} +
 	) 9>"$dir.lock"
 }
