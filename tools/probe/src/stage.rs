@@ -20,7 +20,7 @@ use std::{
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
 /// Size of the chunks that the server is in the middle of.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 256 << 10;
 
 /// Size of the Write and Reply chunks, and what is read into them, in bytes.
 const READ: u32 = 128 << 10;
@@ -277,7 +277,7 @@ fn write_call(peer: &mut Peer, segment: Segment) -> Message {
 /// Ends the registration of `memory` after a while: the server has not begun with it, or is in the
 /// middle of it, or has finished.
 fn take_away(memory: &mut Region, turn: usize) {
-    thread::sleep(Duration::from_millis(turn as u64 % 8 * 3));
+    thread::sleep(Duration::from_millis(turn as u64 % 8));
     memory.revoke();
 }
 

@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `bad`: messages that no client should send, and what RFC 8166 wants as answer.
-//!
-//! Each row of the table gets a connection of its own, on which a NULL Call must be answered
-//! before and, unless the row may end the connection, afterwards.
+//! The table of messages: what is sent, and what RFC 8166 allows as answer.
 
 use crate::{
-    args::Args,
-    error::{Error, Result},
     ffi::Region,
-    message::{procedure, Answer, Message},
-    peer::{Incoming, Manners, Peer, SILENCE},
+    message::{procedure, Message},
     rpc,
     xdr::Xdr,
 };
-use std::{
-    fmt,
-    net::SocketAddr,
-    time::Duration, //
-};
+use std::fmt;
 use svcrdma_proto::chunk::{ReadSegment, Segment};
-
-/// Options that take a value.
-pub(crate) const OPTIONS: &[&str] = &["file"];
-
-/// How long an answer that should come may take. Only a wrong server makes anybody wait so long.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// What the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+pub(super) enum Seen {
     /// RDMA_ERROR, ERR_VERS 1..1.
     ErrVers,
     /// RDMA_ERROR, ERR_CHUNK.
@@ -58,10 +42,10 @@ impl fmt::Display for Seen {
 }
 
 /// What a row may use.
-struct Props<'a> {
-    xid: u32,
-    memory: &'a Region,
-    file: &'a str,
+pub(super) struct Props<'a> {
+    pub(super) xid: u32,
+    pub(super) memory: &'a Region,
+    pub(super) file: &'a str,
 }
 
 impl Props<'_> {
@@ -135,14 +119,14 @@ impl Props<'_> {
 }
 
 /// A row of the table.
-struct Row {
+pub(super) struct Row {
     /// Section of RFC 8166.
-    section: &'static str,
-    what: &'static str,
+    pub(super) section: &'static str,
+    pub(super) what: &'static str,
     /// What the RFC allows.
-    want: &'static [Seen],
-    needs_file: bool,
-    build: fn(&Props<'_>) -> Vec<u8>,
+    pub(super) want: &'static [Seen],
+    pub(super) needs_file: bool,
+    pub(super) build: fn(&Props<'_>) -> Vec<u8>,
 }
 
 /// A row that needs no file.
@@ -179,14 +163,14 @@ const fn file_row(
 
 const VERS: &[Seen] = &[Seen::ErrVers];
 const CHUNK: &[Seen] = &[Seen::ErrChunk];
-const NOTHING: &[Seen] = &[Seen::Nothing];
+pub(super) const NOTHING: &[Seen] = &[Seen::Nothing];
 const CLOSED: &[Seen] = &[Seen::Closed];
 const REPLY: &[Seen] = &[Seen::Reply];
 
 /// More than any server takes in one Call.
 const HUGE: u32 = u32::MAX - 3;
 
-const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     row("4.5.1", "version 0", VERS, |p| {
         p.null_with(0, procedure::MSG)
     }),
@@ -347,65 +331,3 @@ const ROWS: &[Row] = &[
     }),
     row("4.3", "all lists empty", REPLY, |p| p.lists(&[0, 0, 0])),
 ];
-
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let target = args.target()?;
-    let file = args.text("file");
-    let mut wrong = 0;
-    println!("{:<7} {:<38} {:<10} answer", "RFC8166", "message", "wanted");
-    for row in ROWS {
-        let Some(file) = file.or((!row.needs_file).then_some("")) else {
-            continue;
-        };
-        let seen = try_row(&target, row, file)
-            .map_err(|error| Error::new(format!("{}: {error}", row.what)))?;
-        let good = row.want.contains(&seen);
-        let note = if good { "" } else { "  WRONG" };
-        println!(
-            "{:<7} {:<38} {:<10} {seen}{note}",
-            row.section, row.what, row.want[0]
-        );
-        wrong += u32::from(!good);
-    }
-    match wrong {
-        0 => Ok(()),
-        _ => Err(Error::new(format!("{wrong} answers are wrong"))),
-    }
-}
-
-/// Sends the message of `row` and says what came of it.
-fn try_row(target: &SocketAddr, row: &Row, file: &str) -> Result<Seen> {
-    let mut peer = Peer::connect(target, Manners::default())?;
-    let memory = peer.region(1 << 20)?;
-    peer.null()?;
-    let xid = peer.xid();
-    let bytes = (row.build)(&Props {
-        xid,
-        memory: &memory,
-        file,
-    });
-    peer.send_bytes(&bytes)?;
-    let seen = look(&mut peer, xid, row.want == NOTHING)?;
-    if seen == Seen::Closed {
-        return Ok(seen);
-    }
-    // "The connection stays" is part of every other answer.
-    Ok(peer.null().map_or(Seen::Closed, |_credits| seen))
-}
-
-/// Waits for the answer to `xid`.
-fn look(peer: &mut Peer, xid: u32, quiet: bool) -> Result<Seen> {
-    let patience = if quiet { SILENCE } else { ANSWER };
-    Ok(match peer.receive(patience)? {
-        Incoming::Silence => Seen::Nothing,
-        Incoming::Closed => Seen::Closed,
-        Incoming::Answer(answer) if answer.xid() != Some(xid) => Seen::Garbage,
-        Incoming::Answer(Answer::Reply(_)) => Seen::Reply,
-        Incoming::Answer(Answer::ErrVers {
-            low: 1, high: 1, ..
-        }) => Seen::ErrVers,
-        Incoming::Answer(Answer::ErrChunk { .. }) => Seen::ErrChunk,
-        Incoming::Answer(_) => Seen::Garbage,
-    })
-}
