@@ -8,7 +8,7 @@ import contextlib
 import errno
 import fcntl
 import os
-import subprocess
+import struct
 import sys
 import time
 from pathlib import Path
@@ -108,27 +108,47 @@ def append(name):
     assert (SERVER / name).read_bytes() == expected
 
 
+def elsewhere(function):
+    """Calls the function in another process, which is another owner of locks; returns its status."""
+    child = os.fork()
+    if child == 0:
+        status = 255
+        with contextlib.suppress(Exception):
+            status = function()
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def try_lock(path, kind, start, length):
-    """Tries in another process; says whether it got the lock."""
-    code = (
-        "import fcntl, sys; f = open(sys.argv[1], 'r+');\n"
-        "try: fcntl.lockf(f, int(sys.argv[2]) | fcntl.LOCK_NB, int(sys.argv[4]), int(sys.argv[3]))\n"
-        "except BlockingIOError: sys.exit(3)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, path, str(kind), str(start), str(length)])
-    assert done.returncode in (0, 3)
-    return done.returncode == 0
+    """Says whether another process gets the lock."""
+
+    def take():
+        with open(path, "r+b") as file:
+            try:
+                fcntl.lockf(file, kind | fcntl.LOCK_NB, length, start)
+            except BlockingIOError:
+                return 0
+        return 1
+
+    got = elsewhere(take)
+    assert got in (0, 1), path
+    return got == 1
 
 
 def holder(path):
     """Asks, in another process, who is in the way of a lock on all of the file."""
-    code = (
-        "import fcntl, os, struct, sys\n"
-        "query = struct.pack('hhllhh', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0, 0)\n"
-        "print(*struct.unpack_from('hhll', fcntl.fcntl(open(sys.argv[1], 'r+'), fcntl.F_GETLK, query)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, path], stdout=subprocess.PIPE, check=True)
-    kind, _, start, length = (int(word) for word in done.stdout.split())
+    read, write = os.pipe()
+
+    def ask():
+        with open(path, "r+b") as file:
+            query = struct.pack("hhllhh", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0, 0)
+            os.write(write, fcntl.fcntl(file, fcntl.F_GETLK, query))
+        return 0
+
+    assert elsewhere(ask) == 0, path
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        kind, _, start, length = struct.unpack_from("hhll", answer.read())
     return kind, start, length
 
 
@@ -159,13 +179,15 @@ def wait_for_lock(name):
     """
     with open(SERVER / name, "r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        waiter = subprocess.Popen(
-            [sys.executable, "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX)", CLIENT / name]
-        )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            waiter.wait(1)
-        assert waiter.returncode is None, "got a lock that somebody holds"
-    assert waiter.wait(60) == 0
+        waiter = os.fork()
+        if waiter == 0:
+            with contextlib.suppress(Exception), open(CLIENT / name, "r+b") as other:
+                fcntl.lockf(other, fcntl.LOCK_EX)
+                os._exit(0)
+            os._exit(1)
+        time.sleep(1)
+        assert os.waitpid(waiter, os.WNOHANG) == (0, 0), "got a lock that somebody holds"
+    assert os.waitstatus_to_exitcode(os.waitpid(waiter, 0)[1]) == 0
 
 
 for test in (rename, unlink, truncate, append, lock):
