@@ -183,6 +183,12 @@ class Vm:
             return int((self.out / "status").read_text())
         return None
 
+    def last_words(self) -> str:
+        """What QEMU itself said: it was killed, or did not even start."""
+        with contextlib.suppress(OSError, IndexError):
+            return ": " + (self.console.parent / "qemu.log").read_text().strip().splitlines()[-1]
+        return ""
+
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -222,9 +228,9 @@ def watch(vms: list[Vm], deadline: float) -> str:
     """Until the script's VM ends; says what went wrong with the machines, if anything."""
     while True:
         if vms[-1].process.poll() is not None:
-            return "" if vms[-1].status() is not None else "the VM died (console.log)"
+            return "" if vms[-1].status() is not None else f"the VM died{vms[-1].last_words()} (console.log)"
         if len(vms) == 2 and vms[0].process.poll() is not None and vms[0].status() is None:
-            return "the server's VM died (vm1/console.log)"
+            return f"the server's VM died{vms[0].last_words()} (vm1/console.log)"
         if time.monotonic() > deadline:
             return "time limit"
         time.sleep(0.05)
