@@ -23,6 +23,16 @@ errno!(
     ENOTCONN
 );
 errno!(
+    /// No slot for a request.
+    ebadslt,
+    EBADSLT
+);
+errno!(
+    /// No buffer now.
+    enobufs,
+    ENOBUFS
+);
+errno!(
     /// The device lacks something that is needed here.
     eopnotsupp,
     EOPNOTSUPP

@@ -9,10 +9,12 @@
 #include <linux/sysctl.h>
 #include <linux/workqueue.h>
 #include <linux/sunrpc/addr.h>
+#include <linux/sunrpc/sched.h>
 #include <linux/sunrpc/svc.h>
 #include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/svcauth.h>
 #include <linux/sunrpc/svcauth_gss.h>
+#include <linux/sunrpc/xprt.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
@@ -159,6 +161,117 @@ bool svcrdma_helper_rqst_is_plain(struct svc_rqst *rqstp)
 	default:
 		return false;
 	}
+}
+
+/* linux/sunrpc/xprt.h */
+
+void svcrdma_helper_xprt_queue_lock(struct rpc_xprt *xprt)
+{
+	spin_lock(&xprt->queue_lock);
+}
+
+void svcrdma_helper_xprt_queue_unlock(struct rpc_xprt *xprt)
+{
+	spin_unlock(&xprt->queue_lock);
+}
+
+void svcrdma_helper_xprt_set_cwnd(struct rpc_xprt *xprt, u32 requests)
+{
+	spin_lock(&xprt->transport_lock);
+	xprt->cwnd = (unsigned long)requests << RPC_CWNDSHIFT;
+	spin_unlock(&xprt->transport_lock);
+}
+
+void svcrdma_helper_xprt_set_connected(struct rpc_xprt *xprt)
+{
+	xprt_set_connected(xprt);
+}
+
+void svcrdma_helper_xprt_refuse_connect(struct rpc_xprt *xprt)
+{
+	xprt_clear_connecting(xprt);
+	xprt_wake_pending_tasks(xprt, -ENOTCONN);
+}
+
+static void xprt_free_strings(struct rpc_xprt *xprt)
+{
+	for (int i = 0; i < RPC_DISPLAY_MAX; i++)
+		kfree(xprt->address_strings[i]);
+}
+
+/* The transport of callbacks to a peer is bound and connected from the beginning. */
+int svcrdma_helper_xprt_set_peer(struct rpc_xprt *xprt, const struct xprt_create *args)
+{
+	static const struct rpc_timeout timeout = {
+		.to_initval = 60 * HZ,
+		.to_maxval = 60 * HZ,
+	};
+	const struct sockaddr *addr = args->dstaddr;
+
+	if (args->addrlen > sizeof(xprt->addr))
+		return -EINVAL;
+	memcpy(&xprt->addr, addr, args->addrlen);
+	xprt->addrlen = args->addrlen;
+	xprt->prot = args->ident;
+	xprt->timeout = &timeout;
+	xprt->max_payload = PAGE_SIZE;
+	xprt->address_strings[RPC_DISPLAY_ADDR] = kasprintf(GFP_KERNEL, "%pISc", addr);
+	xprt->address_strings[RPC_DISPLAY_PORT] =
+		kasprintf(GFP_KERNEL, "%u", rpc_get_port(addr));
+	xprt->address_strings[RPC_DISPLAY_PROTO] = kstrdup("rdma", GFP_KERNEL);
+	xprt->address_strings[RPC_DISPLAY_NETID] =
+		kstrdup(addr->sa_family == AF_INET6 ? "rdma6" : "rdma", GFP_KERNEL);
+	xprt->address_strings[RPC_DISPLAY_HEX_ADDR] =
+		kasprintf(GFP_KERNEL, "%pISc", addr);
+	xprt->address_strings[RPC_DISPLAY_HEX_PORT] =
+		kasprintf(GFP_KERNEL, "%04x", rpc_get_port(addr));
+	for (int i = 0; i < RPC_DISPLAY_MAX; i++) {
+		if (!xprt->address_strings[i]) {
+			xprt_free_strings(xprt);
+			return -ENOMEM;
+		}
+	}
+	xprt_set_bound(xprt);
+	xprt_set_connected(xprt);
+	return 0;
+}
+
+void svcrdma_helper_hold_module(void)
+{
+	__module_get(THIS_MODULE);
+}
+
+/* Frees a transport of callbacks; the module may go with the last one. */
+void svcrdma_helper_xprt_dispose(struct rpc_xprt *xprt)
+{
+	xprt_free_strings(xprt);
+	xprt_free(xprt);
+	module_put(THIS_MODULE);
+}
+
+void svcrdma_helper_xprt_print_stats(struct rpc_xprt *xprt, struct seq_file *seq)
+{
+	seq_printf(seq, "\txprt:\tsvcrdma-bc %lu %lu %lu %llu\n", xprt->stat.sends,
+		   xprt->stat.recvs, xprt->stat.bad_xids, xprt->stat.req_u);
+}
+
+/* linux/sunrpc/sched.h */
+
+int svcrdma_helper_task_buf_alloc(struct rpc_task *task)
+{
+	struct rpc_rqst *rqst = task->tk_rqstp;
+
+	rqst->rq_buffer = kmalloc(rqst->rq_callsize + rqst->rq_rcvsize,
+				  rpc_task_gfp_mask() | __GFP_NOWARN);
+	if (!rqst->rq_buffer)
+		return -ENOMEM;
+	rqst->rq_rbuffer = rqst->rq_buffer + rqst->rq_callsize;
+	return 0;
+}
+
+void svcrdma_helper_task_buf_free(struct rpc_task *task)
+{
+	kfree(task->tk_rqstp->rq_buffer);
 }
 
 /* rdma/ib_verbs.h */

@@ -6,7 +6,10 @@
 
 use abstractions::{
     rdma::client::Registration,
-    sunrpc::class::Class,
+    sunrpc::{
+        backchannel::Backchannel,
+        class::Class, //
+    },
     sysctl::Sysctl, //
 };
 use kernel::{
@@ -33,6 +36,8 @@ module! {
 struct Module {
     #[pin]
     class: Class<svc::Listener>,
+    #[pin]
+    backchannel: Backchannel<svc::Listener>,
     _sysctl: Sysctl,
     _watchdog: svc::Watchdog,
     #[pin]
@@ -49,6 +54,7 @@ impl kernel::InPlaceModule for Module {
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server)?,
                 _sysctl: svc::stats::register()?,
+                backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),
             }? Error))
         })

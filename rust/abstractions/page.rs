@@ -6,7 +6,10 @@
 
 use super::bindings;
 use core::{
-    ops::Range,
+    ops::{
+        Deref,
+        Range, //
+    },
     ptr::NonNull, //
 };
 use kernel::prelude::*;
@@ -28,19 +31,6 @@ unsafe impl Send for OwnedPage {}
 unsafe impl Sync for OwnedPage {}
 
 impl OwnedPage {
-    /// Allocates a page, zeroed if the kernel is configured so. May sleep, does not try hard.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The function has no preconditions.
-        let page = unsafe { bindings::alloc_page() };
-        // INVARIANT: A newly allocated page has one reference, which is the caller's, and is in
-        // the linear map since the allocation did not ask for high memory.
-        NonNull::new(page).map(Self).ok_or(ENOMEM)
-    }
-
     /// Takes over one reference.
     ///
     /// # Safety
@@ -63,9 +53,8 @@ impl OwnedPage {
         unsafe { bindings::page_address(self.as_ptr()) }.cast()
     }
 
-    /// Whether this is the only reference and neither page cache nor LRU know the page, so that it
-    /// may be written and used again.
-    pub(crate) fn is_private(&self) -> bool {
+    /// Whether this could be a [`FreshPage`].
+    fn is_private(&self) -> bool {
         // SAFETY: By the type invariant the page is valid.
         unsafe { bindings::page_is_private(self.as_ptr()) }
     }
@@ -75,6 +64,38 @@ impl Drop for OwnedPage {
     fn drop(&mut self) {
         // SAFETY: By the type invariant `self` owns a reference.
         unsafe { bindings::put_page(self.as_ptr()) };
+    }
+}
+
+/// A page that nobody else has, so that it may be written, by us or by a device.
+///
+/// # Invariants
+///
+/// There is no other reference to the page, and neither page cache nor LRU know it.
+#[repr(transparent)]
+pub(crate) struct FreshPage(OwnedPage);
+
+impl FreshPage {
+    /// Allocates a page, zeroed if the kernel is configured so. May sleep, does not try hard.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The function has no preconditions.
+        let page = unsafe { bindings::alloc_page() };
+        // INVARIANT: A newly allocated page has one reference, which is the caller's, and is in
+        // the linear map since the allocation did not ask for high memory.
+        let page = NonNull::new(page).map(OwnedPage);
+        page.map(Self).ok_or(ENOMEM)
+    }
+}
+
+impl Deref for FreshPage {
+    type Target = OwnedPage;
+
+    fn deref(&self) -> &OwnedPage {
+        &self.0
     }
 }
 
@@ -106,16 +127,23 @@ const PARTS: usize = 3;
 /// A byte stream over pages that this value owns.
 ///
 /// The capacity is given once and never grows, so nothing is allocated on the way of a Call.
+///
+/// # Invariants
+///
+/// While `fresh`, each page could be a [`FreshPage`].
 pub(crate) struct Stream {
     pages: KVec<OwnedPage>,
+    fresh: bool,
     parts: [Part; PARTS],
 }
 
 impl Stream {
     /// Makes an empty stream with room for `pages` pages. May sleep.
     pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
+        // INVARIANT: There is no page.
         Ok(Self {
             pages: KVec::with_capacity(pages, GFP_KERNEL)?,
+            fresh: true,
             parts: [Part::default(); PARTS],
         })
     }
@@ -132,11 +160,28 @@ impl Stream {
 
     /// The pages, to exchange.
     pub(super) fn pages_mut(&mut self) -> &mut [OwnedPage] {
+        self.fresh = false;
         self.pages.as_mut_slice()
     }
 
+    /// Whether nobody else has any of the pages: they may be written.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
     /// Adds a page; gives it back when there is no room.
-    pub(crate) fn push(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
+    pub(crate) fn push(&mut self, page: FreshPage) -> Result<(), FreshPage> {
+        // INVARIANT: `fresh` stays as it is: this page is.
+        self.add(page.0).map_err(FreshPage)
+    }
+
+    /// Adds a page that others may have as well; gives it back when there is no room.
+    pub(super) fn push_shared(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
+        self.fresh = false;
+        self.add(page)
+    }
+
+    fn add(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
         if self.pages.len() == self.pages.capacity() {
             return Err(page);
         }
@@ -144,9 +189,20 @@ impl Stream {
         self.pages.push_within_capacity(page).map_err(|e| e.0)
     }
 
-    /// Takes the last page out.
-    pub(crate) fn pop(&mut self) -> Option<OwnedPage> {
-        self.pages.pop()
+    /// Takes the last page out, if the pages are fresh.
+    pub(crate) fn pop(&mut self) -> Option<FreshPage> {
+        if !self.fresh {
+            return None;
+        }
+        // INVARIANT: By the type invariant of `self`.
+        self.pages.pop().map(FreshPage)
+    }
+
+    /// Drops all pages.
+    pub(crate) fn clear(&mut self) {
+        self.pages.clear();
+        // INVARIANT: There is no page.
+        self.fresh = true;
     }
 
     /// Puts a new page in the place of each that somebody else has a reference to. Returns how many
@@ -154,13 +210,15 @@ impl Stream {
     pub(crate) fn renew(&mut self) -> usize {
         let mut is_short = false;
         for page in self.pages.iter_mut().filter(|page| !page.is_private()) {
-            match OwnedPage::new() {
-                Ok(new) => *page = new,
+            match FreshPage::new() {
+                Ok(new) => *page = new.0,
                 Err(_) => is_short = true,
             }
         }
         let lost = if is_short { self.pages.len() } else { 0 };
         self.pages.truncate(self.pages.len().saturating_sub(lost));
+        // INVARIANT: All pages that are left were private, or are new.
+        self.fresh = true;
         lost
     }
 
@@ -197,9 +255,7 @@ impl Stream {
         None
     }
 
-    /// Copies `bytes` to byte `at` of the stream, as far as the stream goes.
-    ///
-    /// Only for pages that were allocated with [`OwnedPage::new`] and are not mapped for a device.
+    /// Copies `bytes` to byte `at` of the stream, as far as the stream goes and if it is fresh.
     pub(crate) fn fill(&mut self, at: usize, bytes: &[u8]) {
         self.for_each_piece(at..at.saturating_add(bytes.len()), |to, done, len| {
             if let Some(from) = bytes.get(done..).and_then(|rest| rest.get(..len)) {
@@ -210,7 +266,8 @@ impl Stream {
         });
     }
 
-    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes.
+    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes and if it is
+    /// fresh.
     pub(crate) fn zero(&mut self, at: usize, len: usize) {
         self.for_each_piece(at..at.saturating_add(len), |to, _, len| {
             // SAFETY: `to` is valid for `len` bytes by `for_each_piece`.
@@ -218,11 +275,11 @@ impl Stream {
         });
     }
 
-    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`;
-    /// the address is valid for reads and writes of that length while `f` runs.
+    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`, if
+    /// the stream is fresh; the address is valid for reads and writes of that length while `f` runs.
     fn for_each_piece(&mut self, range: Range<usize>, mut f: impl FnMut(*mut u8, usize, usize)) {
         let mut at = range.start;
-        while at < range.end {
+        while self.fresh && at < range.end {
             let Some(piece) = self.piece(at, range.end.saturating_sub(at)) else {
                 return;
             };

@@ -2,6 +2,7 @@
 #include <linux/sunrpc/svc.h>
 #include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/xdr.h>
+#include <linux/sunrpc/xprt.h>
 #include <linux/sysctl.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>

@@ -75,6 +75,21 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
     Some(writer.len())
 }
 
+/// Bytes of the transport header of a reverse-direction Call.
+pub const REVERSE_LEN: usize = 28;
+
+/// Writes the transport header of a Call of the server's own into `out`, which takes `credits`
+/// replies, and returns its length, [`REVERSE_LEN`] (RFC 8167, section 5.3): RDMA_MSG without chunks.
+/// `None`: `out` is too small.
+pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
+    let mut writer = Writer::new(out);
+    fixed(&mut writer, xid, credits, procedure::MSG)?;
+    for _ in 0..3 {
+        writer.word(0)?;
+    }
+    Some(writer.len())
+}
+
 /// Writes the four words each message starts with.
 fn fixed(writer: &mut Writer<'_>, xid: u32, credits: u32, proc: u32) -> Option<()> {
     writer.word(xid)?;
@@ -118,6 +133,16 @@ mod tests {
         assert_eq!(out[19..28], [1, 0, 0, 0, 1, 0, 0, 0, 1]);
         assert_eq!(error(Answer::Chunk { xid }, 3, &mut out[..19]), None);
         assert_eq!(error(Answer::Version { xid }, 3, &mut out[..27]), None);
+    }
+
+    #[test]
+    fn reverse_calls_have_28_bytes_and_no_chunks() {
+        let mut out = [0xff; 32];
+        assert_eq!(reverse(0x0102_0304, 16, &mut out), Some(REVERSE_LEN));
+        assert_eq!(out[..12], [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 16]);
+        assert_eq!(out[12..28], [0; 16]);
+        assert_eq!(out[28], 0xff);
+        assert_eq!(reverse(1, 16, &mut out[..27]), None);
     }
 
     #[test]

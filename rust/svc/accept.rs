@@ -27,7 +27,7 @@ use crate::{
                 Parts,
                 Qp, //
             },
-            srq::RECEIVE_SIZE, //
+            receive_pool::RECEIVE_SIZE, //
         },
         sunrpc::xprt::{
             New,

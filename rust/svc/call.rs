@@ -7,6 +7,7 @@
 //! buffer goes with the request until there is a reply, or until the Call is dropped.
 
 use super::{
+    backchannel,
     conn::{
         Cause,
         Shared, //
@@ -22,6 +23,7 @@ use crate::abstractions::{
         transfer::Transfer, //
     },
     sunrpc::{
+        backchannel::Channel,
         inbox::{
             Flag,
             Item, //
@@ -34,6 +36,7 @@ use crate::abstractions::{
     },
     trace,
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -74,7 +77,7 @@ pub(crate) struct CallState {
     /// Where the bytes lie.
     pub(super) layout: Layout,
     /// How far the RDMA Reads are posted.
-    pub(super) cursor: ReadCursor,
+    pub(super) cursor: Cell<ReadCursor>,
     /// The pages that RDMA Reads fill.
     pub(super) sink: Option<KBox<Transfer>>,
     /// Where the Call came from, while its Reads are waited for.
@@ -138,8 +141,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
                 Err(e) => refuse(endpoint, &call, e),
             }
         }
-        // Nothing of ours asks for replies, so none is awaited.
-        Ok(Received::Reverse(_) | Received::Error { .. } | Received::Done) => stats::IGNORED.inc(),
+        Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
+        Ok(Received::Error { .. } | Received::Done) => stats::IGNORED.inc(),
         Err(e) => {
             let is_answered = e.answer() != Answer::Drop;
             if is_answered
@@ -205,6 +208,7 @@ pub(crate) struct Connection {
 
 impl Connect for Connection {
     type Call = Call;
+    type Back = Endpoint;
 
     fn recvfrom(&self, mut call: Call, rqst: &mut Rqst<'_>) -> c_int {
         call.endpoint = None;
@@ -246,6 +250,14 @@ impl Connect for Connection {
 
     fn release(&self, call: Call) {
         discard(&self.endpoint.shared, call);
+    }
+
+    fn back(&self) -> Arc<Endpoint> {
+        self.endpoint.clone()
+    }
+
+    fn bind(&self, channel: Channel) {
+        self.endpoint.shared.bind(channel);
     }
 
     fn detach(&self) {

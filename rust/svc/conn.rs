@@ -27,10 +27,13 @@ use crate::abstractions::{
         },
         qp::Status, //
     },
-    sunrpc::inbox::{
-        Flag,
-        Inbox,
-        Item, //
+    sunrpc::{
+        backchannel::Channel,
+        inbox::{
+            Flag,
+            Inbox,
+            Item, //
+        },
     },
     trace,
     workqueue::OwnedQueue,
@@ -181,6 +184,8 @@ struct State {
     credits: Credits,
     /// Seconds that the peer has waited to be accepted.
     waited: u32,
+    /// Who awaits replies of the client, while the connection is established.
+    channel: Option<Channel>,
 }
 
 /// What nfsd and the hardware share of a connection.
@@ -234,6 +239,7 @@ impl Shared {
             phase: Phase::Accepting,
             credits: Credits::new(grant),
             waited: 0,
+            channel: None,
         };
         let shared = Arc::pin_init(
             try_pin_init!(Self {
@@ -284,6 +290,22 @@ impl Shared {
             state.phase = Phase::Established(endpoint.clone());
         }
         accepting
+    }
+
+    /// Replies of the client are for `channel`, until the connection is taken down.
+    pub(super) fn bind(&self, channel: Channel) {
+        let mut state = self.state.lock();
+        let unbound = match state.phase {
+            Phase::Established(_) => state.channel.replace(channel),
+            _ => Some(channel),
+        };
+        drop(state);
+        drop(unbound);
+    }
+
+    /// Who awaits replies of the client.
+    pub(super) fn channel(&self) -> Option<Channel> {
+        self.state.lock().channel.clone()
     }
 
     /// Begins to close, for this cause if it is the first.
@@ -371,7 +393,12 @@ impl WorkItem for Shared {
 
     /// Takes a closing connection down. Sleeps.
     fn run(this: Arc<Shared>) {
-        let phase = core::mem::replace(&mut this.state.lock().phase, Phase::Dead);
+        let (phase, channel) = {
+            let mut state = this.state.lock();
+            let phase = core::mem::replace(&mut state.phase, Phase::Dead);
+            (phase, state.channel.take())
+        };
+        drop(channel);
         match phase {
             Phase::Closing(Doomed::Endpoint(endpoint)) => endpoint.take_down(),
             Phase::Closing(Doomed::Id(id)) => drop(id),

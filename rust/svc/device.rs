@@ -119,7 +119,7 @@ impl Device {
     ) -> Result<R> {
         let mut state = self.state.lock();
         if matches!(*state, State::Unused) {
-            let hardware = Hardware::new(&self.ib)?;
+            let hardware = Hardware::new(&self.ib, self.queue.clone())?;
             self.pools.open(&hardware.pd)?;
             *state = State::Used(hardware);
         }
@@ -174,7 +174,7 @@ impl Device {
             false => self.pools.trim(),
         }
         if let State::Used(hardware) = &*self.state.lock() {
-            hardware.top_up_receives();
+            hardware.tick();
         }
     }
 
@@ -185,9 +185,8 @@ impl Device {
         self.for_each(|shared| shared.close(Cause::DeviceRemoved));
         self.queue.flush();
         self.pools.close();
-        if let State::Used(hardware) = hardware {
-            hardware.receives.destroy_srq();
-        }
+        // Its last user: connections are gone.
+        drop(hardware);
     }
 }
 

@@ -3,8 +3,7 @@
 //! Endpoints: the hardware half of a connection.
 //!
 //! Whoever adds [`Work`] or makes room for it posts what can be posted, nfsd threads and completions
-//! alike; nobody ever sleeps for room. Closing the gate and posting exclude each other under the
-//! lock, as draining a queue pair demands.
+//! alike; nobody ever sleeps for room.
 
 use super::{
     call::{
@@ -17,21 +16,29 @@ use super::{
         Shared, //
     },
     hardware::Hardware,
+    quota::Quota,
     read, stats,
     work::{
-        Gate,
-        Posting,
-        Step,
-        Work, //
+        Work,
+        CHAIN, //
     },
 };
-use crate::abstractions::rdma::{
-    qp::{
-        Handler,
-        Qp,
-        Status, //
+use crate::abstractions::{
+    rdma::{
+        fifo::{
+            Fifo,
+            Size,
+            Step, //
+        },
+        qp::{
+            Completion,
+            Handler,
+            Qp,
+            Status, //
+        },
+        receive::Receive, //
     },
-    receive::Receive, //
+    sunrpc::backchannel::SLOTS,
 };
 use kernel::{
     new_spinlock,
@@ -58,7 +65,9 @@ pub(crate) struct Endpoint {
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
     #[pin]
-    inner: SpinLock<Posting>,
+    quota: SpinLock<Quota>,
+    #[pin]
+    fifo: Fifo<Work, Endpoint, Shared>,
 }
 
 impl Endpoint {
@@ -71,14 +80,26 @@ impl Endpoint {
     ) -> Result<Arc<Self>> {
         // Each Call is a Read or a reply, and never both at once.
         let calls = (shared.max_credits as usize).saturating_add(1);
-        let inner = Posting::new(hardware, calls)?;
+        let waiting = calls.saturating_add(SLOTS as usize);
+        let quota = Quota::new(calls)?;
+        let fifo = Fifo::new(
+            &hardware.pd,
+            &Size {
+                depth: hardware.send_depth,
+                chain: CHAIN,
+                max_sge: hardware.max_sge,
+                max_read_sge: hardware.max_read_sge,
+                waiting,
+            },
+        )?;
         Arc::pin_init(
             pin_init!(Self {
                 shared,
                 thresholds,
                 max_pages,
                 failed: AtomicFlag::new(false),
-                inner <- new_spinlock!(inner, "svcrdma endpoint"),
+                quota <- new_spinlock!(quota, "svcrdma quota"),
+                fifo <- fifo,
             }),
             GFP_KERNEL,
         )
@@ -86,19 +107,14 @@ impl Endpoint {
 
     /// Opens the gate, and posts what waits.
     pub(super) fn open(&self, qp: Qp<Endpoint, Shared>) {
-        self.inner.lock().gate = Gate::Open(qp);
+        self.fifo.open(qp);
         self.pump();
     }
 
-    /// Adds work, and posts what can be posted. Gives the work back when the connection closes.
-    pub(super) fn submit(&self, work: Work) -> Result<(), Work> {
-        {
-            let mut inner = self.inner.lock();
-            if matches!(inner.gate, Gate::Broken(_) | Gate::Closed) {
-                return Err(work);
-            }
-            inner.waiting.push(work)?;
-        }
+    /// Adds work, and posts what can be posted; a reply comes with its Call, which is needed until
+    /// all is posted. Gives the work back when the connection closes.
+    pub(super) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
+        self.fifo.push(work, call)?;
         self.pump();
         Ok(())
     }
@@ -106,12 +122,16 @@ impl Endpoint {
     /// Posts from the front of the queue until it is empty or there is no room.
     fn pump(&self) {
         loop {
-            let step = self.inner.lock().step();
-            match step {
-                Step::Nothing => return,
-                Step::Piece => {}
-                // Gives the Receive back, not under the lock.
-                Step::Whole(call) => drop(call),
+            match self.fifo.step() {
+                Step::Idle => return,
+                Step::Full => {
+                    stats::SEND_QUEUE_WAITS.inc();
+                    return;
+                }
+                Step::Posted(count, call) => {
+                    stats::WORK_REQUESTS.add(count);
+                    drop(call);
+                }
                 Step::Failed(e, call) => {
                     drop(call);
                     self.shared.close(Cause::Post(e.to_errno()));
@@ -123,22 +143,14 @@ impl Endpoint {
 
     /// Closes the gate, gives queue pair and id back, then all work. Sleeps.
     pub(super) fn take_down(&self) {
-        let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
-        drop(gate);
+        self.fifo.shut(|work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
-        while let Some(work) = self.take_any() {
-            self.finish(work, false);
-        }
-    }
-
-    fn take_any(&self) -> Option<Work> {
-        self.inner.lock().take_any()
     }
 
     fn take_unread(&self) -> Option<Call> {
-        self.inner.lock().reads.pop()
+        self.quota.lock().give_up()
     }
 
     /// Work is over: done, or it will never be.
@@ -153,26 +165,15 @@ impl Endpoint {
         }
     }
 
-    /// Asks to have `pages` more pages under RDMA Read. Gives the Call back if it may go on, keeps
-    /// it until others have ended if these are too many, and refuses it if too many wait.
+    /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
-        let mut inner = self.inner.lock();
-        // Not before those that wait already.
-        if !inner.reads.is_empty() || !inner.may_read(pages) {
-            return inner.reads.push(call).map(|()| None);
-        }
-        inner.reading = inner.reading.saturating_add(pages);
-        Ok(Some(call))
+        self.quota.lock().take(call, pages)
     }
 
     /// So many pages are not under RDMA Read any more: starts what has waited for them.
     pub(super) fn end_read(&self, pages: usize) {
-        {
-            let mut inner = self.inner.lock();
-            inner.reading = inner.reading.saturating_sub(pages);
-            if core::mem::replace(&mut inner.starting, true) {
-                return;
-            }
+        if !self.quota.lock().put(pages) {
+            return;
         }
         while let Some(call) = self.next_read() {
             read::request(call);
@@ -180,11 +181,7 @@ impl Endpoint {
     }
 
     fn next_read(&self) -> Option<Call> {
-        let mut inner = self.inner.lock();
-        let call = inner.take_read();
-        // Under the lock that found nothing more to start: whoever comes now starts by himself.
-        inner.starting = call.is_some();
-        call
+        self.quota.lock().next()
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time.
@@ -193,12 +190,7 @@ impl Endpoint {
             self.shared.close(Cause::QueuePair);
             return;
         }
-        let oldest = {
-            let mut inner = self.inner.lock();
-            inner.now = inner.now.wrapping_add(seconds);
-            inner.oldest_age()
-        };
-        if oldest > stats::STALL_SECONDS.get() {
+        if self.fifo.tick(seconds) > stats::STALL_SECONDS.get() {
             self.shared.close(Cause::Stalled);
         }
     }
@@ -221,7 +213,8 @@ impl Handler for Endpoint {
         }
     }
 
-    fn sent(this: ArcBorrow<'_, Self>, slot: usize, status: Status) {
+    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+        let status = completion.status();
         if !status.is_success() {
             // What else is posted is flushed; `take_down` gives it all back.
             if !status.is_flush() {
@@ -229,11 +222,7 @@ impl Handler for Endpoint {
             }
             return;
         }
-        loop {
-            let retired = this.inner.lock().retire(slot);
-            let Some((work, last)) = retired else {
-                break;
-            };
+        while let Some((work, last)) = this.fifo.retire(completion) {
             this.finish(work, true);
             if last {
                 break;

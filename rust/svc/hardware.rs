@@ -22,14 +22,15 @@ use crate::{
                 Limits,
                 Pd, //
             },
-            srq::ReceivePool, //
+            srq::Receives, //
         },
+        workqueue::OwnedQueue,
     },
     compat,
 };
 use core::pin::Pin;
 use kernel::{
-    new_mutex, pr_warn_once,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
@@ -64,7 +65,9 @@ const RECEIVES_GROWTH: usize = 4;
 /// The hardware objects of a device, which its connections use. Dropped by the device's removal.
 pub(super) struct Hardware {
     pub(super) pd: Arc<Pd>,
-    pub(super) receives: Arc<ReceivePool<Endpoint>>,
+    pub(super) receives: Receives<Endpoint>,
+    /// How many buffers these had at the last tick.
+    known_receives: Atomic<u32>,
     receive_cqs: KVec<Arc<Cq>>,
     next_cq: Atomic<u32>,
     /// Made as connections need them; each serves many.
@@ -80,7 +83,7 @@ pub(super) struct Hardware {
 
 impl Hardware {
     /// Makes them. May sleep.
-    pub(super) fn new(ib: &IbDevice) -> Result<Arc<Self>> {
+    pub(super) fn new(ib: &IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let limits = ib.limits();
         Self::check(ib, &limits)?;
         let pd = Pd::new(ib)?;
@@ -95,8 +98,9 @@ impl Hardware {
         for vector in 0..limits.num_comp_vectors.clamp(1, MAX_RECEIVE_CQS) {
             receive_cqs.push(Cq::new(&pd, entries, vector)?, GFP_KERNEL)?;
         }
-        let receives = ReceivePool::new(&pd, count.min(max), max)?;
+        let receives = Receives::new(&pd, count.min(max), max, queue)?;
         let hardware = Self {
+            known_receives: Atomic::new(u32::try_from(receives.count()).unwrap_or(u32::MAX)),
             receives,
             receive_cqs,
             next_cq: Atomic::new(0),
@@ -107,7 +111,6 @@ impl Hardware {
             limits,
             pd,
         };
-        hardware.watch_receives();
         Ok(Arc::new(hardware, GFP_KERNEL)?)
     }
 
@@ -154,30 +157,11 @@ impl Hardware {
         Ok(share)
     }
 
-    /// Asks to be told when less than an eighth of the Receive buffers are on the queue.
-    fn watch_receives(&self) {
-        let (count, _) = self.receives.counts();
-        let limit = u32::try_from(count / 8).unwrap_or(0).max(1);
-        // A device that cannot say it only loses what peers that vanish in a Send take with them.
-        if self.receives.watch(limit).is_err() {
-            pr_warn_once!("the device does not say when Receive buffers run low\n");
-        }
-    }
-
-    /// Adds Receive buffers when the device has said that it runs low. May sleep.
-    pub(super) fn top_up_receives(&self) {
+    /// Posts Receive buffers that could not be posted, and counts those that were added.
+    pub(super) fn tick(&self) {
         self.receives.repost();
-        if !self.receives.take_low() {
-            return;
-        }
-        let (before, _) = self.receives.counts();
-        // Running low because all buffers are with nfsd is no loss, but more of them help then
-        // as well; the pool's maximum bounds it.
-        if self.receives.grow((before / 8).max(1)).is_err() {
-            pr_warn_once!("no memory for more Receive buffers\n");
-        }
-        let (after, _) = self.receives.counts();
-        stats::RECEIVES_ADDED.add(u32::try_from(after.saturating_sub(before)).unwrap_or(0));
-        self.watch_receives();
+        let count = u32::try_from(self.receives.count()).unwrap_or(u32::MAX);
+        let before = self.known_receives.xchg(count, Relaxed);
+        stats::RECEIVES_ADDED.add(count.saturating_sub(before));
     }
 }

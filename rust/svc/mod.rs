@@ -9,13 +9,15 @@
 //! | a message arrives | `call`; Read chunks by `read` |
 //! | nfsd takes the Call | `call` |
 //! | nfsd sends the results | `reply` |
-//! | work is posted and completes | `work`, by an `endpoint` |
+//! | `work` is posted and completes | `endpoint` |
+//! | nfsd calls the client back | `backchannel` |
 //! | the connection ends | `conn` says why, `endpoint` gives everything back |
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog` closes what
 //! makes no progress, and `stats` counts.
 
 mod accept;
+mod backchannel;
 mod call;
 mod conn;
 mod device;
@@ -23,6 +25,7 @@ mod endpoint;
 mod hardware;
 mod listen;
 mod pool;
+mod quota;
 mod read;
 mod reply;
 pub(crate) mod stats;

@@ -21,7 +21,7 @@ use super::{
     stock::Stock, //
 };
 use crate::abstractions::{
-    page::OwnedPage,
+    page::FreshPage,
     rdma::{
         device::Pd,
         transfer::{
@@ -52,6 +52,9 @@ pub(super) const KEEP: usize = 256;
 
 /// Replies that are made with the hardware, for answers to what cannot be decoded.
 const REPLIES: usize = 32;
+
+/// Replies that only answers to what cannot be decoded may take: completions cannot make any.
+const RESERVED: usize = 16;
 
 /// Pages that are there from the first connection on, and are not freed: 2 MiB.
 const PAGES: usize = 512;
@@ -133,16 +136,30 @@ impl Pools {
 
     /// A reply. In an nfsd thread: may sleep.
     pub(super) fn reply(&self) -> Result<KBox<Reply>> {
-        if let Some(reply) = self.try_reply() {
+        if let Some(reply) = self.spare_reply() {
             return Ok(reply);
         }
         stats::POOL_MISSES.inc();
         Reply::new(SendBuffer::new(&self.pd().ok_or(ENODEV)?)?)
     }
 
-    /// A reply, if there is one here.
+    /// A reply, if there is one here. In a completion.
     pub(super) fn try_reply(&self) -> Option<KBox<Reply>> {
-        self.inner.lock().replies.pop()
+        self.take_reply(0)
+    }
+
+    /// A reply, if there is one beyond those that are reserved. In any process context.
+    pub(super) fn spare_reply(&self) -> Option<KBox<Reply>> {
+        self.take_reply(RESERVED)
+    }
+
+    /// A reply, if there are more than `left`.
+    fn take_reply(&self, left: usize) -> Option<KBox<Reply>> {
+        let mut inner = self.inner.lock();
+        match inner.replies.len() > left {
+            true => inner.replies.pop(),
+            false => None,
+        }
     }
 
     /// Takes a reply back.
@@ -171,9 +188,7 @@ impl Pools {
 
     /// Takes a transfer back; pages that are in it are released.
     pub(super) fn put_transfer(&self, mut transfer: KBox<Transfer>) {
-        while let Some(page) = transfer.stream_mut().pop() {
-            drop(page);
-        }
+        transfer.stream_mut().clear();
         let mut inner = self.inner.lock();
         let over = inner.keep(transfer);
         drop(inner);
@@ -295,7 +310,7 @@ impl Pools {
     fn make_pages(&self, count: usize) -> Result {
         self.reserve_pages(count)?;
         for _ in 0..count {
-            let page = OwnedPage::new()?;
+            let page = FreshPage::new()?;
             let mut inner = self.inner.lock();
             inner.total = inner.total.saturating_add(1);
             if let Err(e) = inner.pages.push_within_capacity(page) {

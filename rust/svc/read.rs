@@ -93,13 +93,18 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
         endpoint.shared.close(Cause::NoMemory);
         return abandon(&endpoint, call);
     }
-    if call.cursor.peek(&call.header, call.message()).is_none() {
+    if call
+        .cursor
+        .get()
+        .peek(&call.header, call.message())
+        .is_none()
+    {
         let pages = call.sink_pages();
         finish(&endpoint, call, true);
         endpoint.end_read(pages);
         return None;
     }
-    match endpoint.submit(Work::Read(call)) {
+    match endpoint.submit(Work::Read(call), None) {
         Err(Work::Read(call)) => {
             endpoint.shared.close(Cause::CreditOverrun);
             abandon(&endpoint, call)
@@ -138,7 +143,8 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: KBox<Transfer>) -> Re
             Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
         }
     }
-    state.cursor = ReadCursor::new(&state.layout, &state.header, message);
+    let cursor = ReadCursor::new(&state.layout, &state.header, message);
+    state.cursor.set(cursor);
     let mapped = endpoint
         .shared
         .device
@@ -148,14 +154,15 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: KBox<Transfer>) -> Re
 }
 
 /// Adds RDMA Reads to the chain, `room` at most; whether these were the last.
-pub(super) fn build(call: &mut Call, chain: &mut Chain, room: usize) -> bool {
-    let (message, state) = call.parts_mut();
-    let Some(sink) = &state.sink else {
+pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
+    let Some(sink) = &call.sink else {
         return true;
     };
-    while let Some(op) = state.cursor.peek(&state.header, message) {
+    let (header, message) = (&call.header, call.message());
+    let mut cursor = call.cursor.get();
+    while let Some(op) = cursor.peek(header, message) {
         if chain.len() >= room {
-            return false;
+            break;
         }
         let remote = Remote {
             key: op.handle,
@@ -163,14 +170,15 @@ pub(super) fn build(call: &mut Call, chain: &mut Chain, room: usize) -> bool {
         };
         let taken = chain.rdma(Rdma::Read, remote, sink, op.sink as usize, op.len as usize);
         if taken == 0 {
-            return false;
+            break;
         }
         // A piece of an operation is not longer than it.
         let taken = u32::try_from(taken).unwrap_or(op.len);
         stats::READ_BYTES.add(taken);
-        state.cursor.advance(&state.header, message, taken);
+        cursor.advance(header, message, taken);
     }
-    true
+    call.cursor.set(cursor);
+    cursor.peek(header, message).is_none()
 }
 
 /// The Reads are over: nfsd gets the Call if they were done.

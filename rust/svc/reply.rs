@@ -14,24 +14,31 @@ use super::{
     stats,
     work::Work, //
 };
-use crate::abstractions::{
-    page::PAGE_SIZE,
-    rdma::{
-        chain::{
-            Chain,
-            Message,
-            Rdma,
-            Remote, //
+use crate::{
+    abstractions::{
+        page::PAGE_SIZE,
+        rdma::{
+            chain::{
+                Chain,
+                Message,
+                Rdma,
+                Remote, //
+            },
+            transfer::{
+                Direction,
+                SendBuffer,
+                Transfer, //
+            },
         },
-        transfer::{
-            Direction,
-            SendBuffer,
-            Transfer, //
+        sunrpc::{
+            backchannel,
+            rqst::Rqst, //
         },
+        trace,
     },
-    sunrpc::rqst::Rqst,
-    trace,
+    compat,
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -54,7 +61,7 @@ use svcrdma_proto::{
 /// their pages, and the thread keeps them.
 const COPY_MAX: usize = 1024;
 
-/// A reply in flight, or one that can be used for the next.
+/// A reply in flight, or one that can be used for the next. A Call to the client is sent by one, too.
 pub(super) struct Reply {
     buffer: SendBuffer,
     /// Bytes of the buffer that are sent: the header, and what was copied behind it.
@@ -62,11 +69,9 @@ pub(super) struct Reply {
     /// Whether the Send takes the inline part from the pages.
     from_pages: bool,
     plan: ReplyPlan,
-    cursor: WriteCursor,
+    cursor: Cell<WriteCursor>,
     /// The pages of the results, if any are needed.
     pages: Option<KBox<Transfer>>,
-    /// The Call, until all is posted.
-    call: Option<Call>,
     /// The handle that the Send invalidates.
     invalidate: Option<u32>,
 }
@@ -79,10 +84,9 @@ impl Reply {
             buffer,
             len: 0,
             from_pages: false,
-            cursor: WriteCursor::new(&plan),
+            cursor: Cell::new(WriteCursor::new(&plan)),
             plan,
             pages: None,
-            call: None,
             invalidate: None,
         };
         Ok(KBox::new(reply, GFP_KERNEL)?)
@@ -93,7 +97,6 @@ impl Reply {
         self.len = 0;
         self.from_pages = false;
         self.invalidate = None;
-        self.call = None;
         self.pages.take()
     }
 
@@ -102,24 +105,31 @@ impl Reply {
         self.pages.is_some()
     }
 
-    /// Takes the Call, which is needed no more when all is posted.
-    pub(super) fn take_call(&mut self) -> Option<Call> {
-        self.call.take()
-    }
-
     /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all.
-    pub(super) fn build(&mut self, chain: &mut Chain, room: usize) -> bool {
-        self.build_writes(chain, room) && chain.len() < room && self.build_send(chain)
+    /// Error replies have no Call.
+    pub(super) fn build<'m>(
+        &'m self,
+        call: Option<&Call>,
+        chain: &mut Chain<'_, 'm>,
+        room: usize,
+    ) -> bool {
+        self.build_writes(call, chain, room) && chain.len() < room && self.build_send(chain)
     }
 
-    fn build_writes(&mut self, chain: &mut Chain, room: usize) -> bool {
-        let (Some(call), Some(pages)) = (&self.call, &self.pages) else {
+    fn build_writes<'m>(
+        &'m self,
+        call: Option<&Call>,
+        chain: &mut Chain<'_, 'm>,
+        room: usize,
+    ) -> bool {
+        let (Some(call), Some(pages)) = (call, &self.pages) else {
             return true;
         };
         let (header, message) = (&call.header, call.message());
-        while let Some(op) = self.cursor.peek(&self.plan, header, message) {
+        let mut cursor = self.cursor.get();
+        while let Some(op) = cursor.peek(&self.plan, header, message) {
             if chain.len() >= room {
-                return false;
+                break;
             }
             let remote = Remote {
                 key: op.handle,
@@ -127,17 +137,18 @@ impl Reply {
             };
             let taken = chain.rdma(Rdma::Write, remote, pages, op.src as usize, op.len as usize);
             if taken == 0 {
-                return false;
+                break;
             }
             // A piece of an operation is not longer than it.
             let taken = u32::try_from(taken).unwrap_or(op.len);
             stats::WRITE_BYTES.add(taken);
-            self.cursor.advance(&self.plan, header, message, taken);
+            cursor.advance(&self.plan, header, message, taken);
         }
-        true
+        self.cursor.set(cursor);
+        cursor.peek(&self.plan, header, message).is_none()
     }
 
-    fn build_send(&self, chain: &mut Chain) -> bool {
+    fn build_send<'m>(&'m self, chain: &mut Chain<'_, 'm>) -> bool {
         let kept = self
             .plan
             .kept()
@@ -157,6 +168,18 @@ impl Reply {
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
+    /// Makes it a Call to the client, which takes `credits` replies.
+    pub(super) fn set_call(&mut self, call: &backchannel::Call<'_>, credits: u32) -> Result {
+        let out = self.buffer.bytes_mut();
+        let len = encode::reverse(call.xid(), credits, out).ok_or(EMSGSIZE)?;
+        let body = out
+            .get_mut(len..)
+            .and_then(|rest| rest.get_mut(..call.len()));
+        call.copy(body.ok_or(EMSGSIZE)?)?;
+        self.len = len.saturating_add(call.len());
+        Ok(())
+    }
+
     /// Makes it a reply as planned, with the results in `rqst`.
     fn set_results(
         &mut self,
@@ -168,7 +191,7 @@ impl Reply {
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
-        self.cursor = WriteCursor::new(&self.plan);
+        self.cursor.set(WriteCursor::new(&self.plan));
         let inline = self.plan.inline_len() as usize;
         // More ranges than a Send is sure to have pieces for are copied too; whatever goes inline
         // is within the threshold, which is what the buffer has room for.
@@ -178,7 +201,11 @@ impl Reply {
         if is_inline && is_copied {
             self.copy_inline(rqst)?;
         }
-        let has_writes = self.cursor.peek(&self.plan, header, message).is_some();
+        let has_writes = self
+            .cursor
+            .get()
+            .peek(&self.plan, header, message)
+            .is_some();
         self.from_pages = is_inline && !is_copied;
         if has_writes || self.from_pages {
             self.take_pages(endpoint, rqst)?;
@@ -219,9 +246,9 @@ pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
     let shared = &endpoint.shared;
     let credits = shared.count_reply();
     let sent = match shared.device.pools.reply() {
-        Ok(mut reply) => match prepare(endpoint, &mut reply, call, credits, rqst) {
+        Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, rqst) {
             Ok(()) => {
-                submit(endpoint, reply);
+                submit(endpoint, reply, Some(call));
                 Ok(())
             }
             Err(e) => {
@@ -243,14 +270,14 @@ pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
 fn prepare(
     endpoint: &Endpoint,
     reply: &mut Reply,
-    call: Call,
+    call: &Call,
     credits: u32,
     rqst: &mut Rqst<'_>,
 ) -> Result {
     let header = call.header;
     let len = u32::try_from(rqst.result_len()).map_err(|_| EIO)?;
     let mut payloads = [Payload::default(); MAX_PAYLOADS];
-    let payloads = find_payloads(&call, rqst, &mut payloads);
+    let payloads = find_payloads(call, rqst, &mut payloads);
     let message = call.message();
     reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {
@@ -261,9 +288,7 @@ fn prepare(
     if endpoint.thresholds.invalidate {
         reply.invalidate = header.invalidatable(message);
     }
-    reply.set_results(endpoint, &header, message, credits, rqst)?;
-    reply.call = Some(call);
-    Ok(())
+    reply.set_results(endpoint, &header, message, credits, rqst)
 }
 
 /// The marked results, each where its bytes really are.
@@ -296,15 +321,27 @@ pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
         return;
     };
     reply.set_error(answer, shared.count_reply());
-    submit(endpoint, reply);
+    submit(endpoint, reply, None);
 }
 
 /// Queues the reply. It is refused when the connection is closing, or when the peer has more
 /// replies outstanding than it ever had credits.
-fn submit(endpoint: &Endpoint, reply: KBox<Reply>) {
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
     stats::REPLIES.inc();
-    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply)) {
+    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), call) {
         endpoint.shared.close(Cause::CreditOverrun);
         endpoint.shared.device.pools.put_reply(reply);
+    }
+}
+
+/// Queues a Call to the client.
+pub(super) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
+    let Err(Work::Reply(call)) = endpoint.submit(Work::Reply(call), None) else {
+        return Ok(());
+    };
+    endpoint.shared.device.pools.put_reply(call);
+    match endpoint.shared.is_closing() {
+        true => Err(compat::enotconn()),
+        false => Err(compat::enobufs()),
     }
 }

@@ -55,6 +55,10 @@ counters! {
     REPLIES = c"replies";
     /// Error replies among them.
     ERROR_REPLIES = c"error_replies";
+    /// Calls to clients (NFSv4.1 callbacks) sent.
+    CALLBACKS = c"callbacks";
+    /// Replies of clients to them.
+    CALLBACK_REPLIES = c"callback_replies";
     /// Bytes of Calls that came by RDMA Read.
     READ_BYTES = c"read_bytes";
     /// Bytes of replies that went by RDMA Write.

@@ -14,7 +14,7 @@ use super::{
     reply::Reply, //
 };
 use crate::abstractions::{
-    page::OwnedPage,
+    page::FreshPage,
     rdma::{
         device::Pd,
         transfer::Transfer, //
@@ -28,7 +28,7 @@ use kernel::{
 
 /// What the lock of the pools protects.
 pub(super) struct Stock {
-    pub(super) pages: KVVec<OwnedPage>,
+    pub(super) pages: KVVec<FreshPage>,
     /// Pages that exist for this pool, lent ones included.
     pub(super) total: usize,
     /// The least number of pages that were here since the last tick.

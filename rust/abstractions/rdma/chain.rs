@@ -2,20 +2,25 @@
 
 //! Chains of work requests, which one call posts.
 //!
-//! A chain and its scatter/gather entries are built by hand in arrays that are made once: a driver
-//! copies what it needs while it posts, so one chain serves a queue pair for ever.
+//! A chain and its scatter/gather entries are built by hand in [`Buffers`] that are made once: a
+//! driver copies what it needs while it posts, so they serve a queue pair for ever.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::{
     device::Pd,
     transfer::{
+        Direction,
         SendBuffer,
         Transfer, //
     },
 };
 use crate::abstractions::bindings;
-use core::ops::Range;
+use core::{
+    cell::Cell,
+    marker::PhantomData,
+    ops::Range, //
+};
 use kernel::prelude::*;
 
 /// Memory of the peer.
@@ -48,13 +53,13 @@ pub(crate) struct Message<'a, R> {
     pub(crate) invalidate: Option<u32>,
 }
 
-/// A chain of work requests under construction.
+/// The arrays that a chain is built in.
 ///
 /// # Invariants
 ///
 /// `wrs` and `sges` have room that was given once; the entries of work request *k* begin at
 /// `starts[k]` in `sges`.
-pub(crate) struct Chain {
+pub(super) struct Buffers {
     wrs: KVec<bindings::ib_rdma_wr>,
     sges: KVec<bindings::ib_sge>,
     starts: KVec<usize>,
@@ -64,12 +69,12 @@ pub(crate) struct Chain {
 }
 
 // SAFETY: Pointers in `wrs` are set when a chain is posted and mean nothing afterwards.
-unsafe impl Send for Chain {}
+unsafe impl Send for Buffers {}
 
-impl Chain {
-    /// Makes a chain for `wrs` work requests of up to `max_sge` pieces each, RDMA Reads of up to
+impl Buffers {
+    /// Makes them for `wrs` work requests of up to `max_sge` pieces each, RDMA Reads of up to
     /// `max_read_sge`. May sleep.
-    pub(crate) fn new(pd: &Pd, wrs: usize, max_sge: usize, max_read_sge: usize) -> Result<Self> {
+    pub(super) fn new(pd: &Pd, wrs: usize, max_sge: usize, max_read_sge: usize) -> Result<Self> {
         Ok(Self {
             wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
             sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
@@ -80,84 +85,15 @@ impl Chain {
         })
     }
 
-    /// Makes the chain empty.
-    pub(crate) fn clear(&mut self) {
+    /// Begins an empty chain.
+    pub(super) fn begin<'m>(&mut self) -> Chain<'_, 'm> {
         self.wrs.clear();
         self.sges.clear();
         self.starts.clear();
-    }
-
-    /// The number of work requests in the chain.
-    pub(crate) fn len(&self) -> usize {
-        self.wrs.len()
-    }
-
-    /// Whether there is no room for a work request.
-    pub(crate) fn is_full(&self) -> bool {
-        self.wrs.len() == self.wrs.capacity()
-    }
-
-    /// Adds an RDMA operation between `remote` and up to `len` bytes of the transfer from byte
-    /// `at` on; returns how many bytes one work request takes, 0 if there is no room.
-    pub(crate) fn rdma(
-        &mut self,
-        rdma: Rdma,
-        remote: Remote,
-        transfer: &Transfer,
-        at: usize,
-        len: usize,
-    ) -> usize {
-        let (opcode, max_sge) = match rdma {
-            Rdma::Read => (bindings::ib_wr_opcode_IB_WR_RDMA_READ, self.max_read_sge),
-            Rdma::Write => (bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, self.max_sge),
-        };
-        if self.is_full() {
-            return 0;
+        Chain {
+            buffers: self,
+            _memory: PhantomData,
         }
-        let start = self.sges.len();
-        let taken = self.gather(
-            transfer,
-            at..at.saturating_add(len),
-            start.saturating_add(max_sge),
-        );
-        if taken > 0 {
-            let mut wr = self.request(opcode, start);
-            wr.remote_addr = remote.addr;
-            wr.rkey = remote.key;
-            self.add(wr, start);
-        }
-        taken
-    }
-
-    /// Adds a Send; returns whether there was room for it and its pieces.
-    pub(crate) fn send<R: Iterator<Item = Range<usize>>>(
-        &mut self,
-        message: Message<'_, R>,
-    ) -> bool {
-        if self.is_full() {
-            return false;
-        }
-        let start = self.sges.len();
-        let addr = message.buffer.sync(message.len);
-        let max = start.saturating_add(self.max_sge);
-        let mut whole = self.sge(addr, message.len);
-        if let Some((transfer, ranges)) = message.rest {
-            for range in ranges {
-                let len = range.end.saturating_sub(range.start);
-                whole = whole && self.gather(transfer, range, max) == len;
-            }
-        }
-        if !whole {
-            self.sges.truncate(start);
-            return false;
-        }
-        let mut wr = self.request(bindings::ib_wr_opcode_IB_WR_SEND, start);
-        if let Some(key) = message.invalidate {
-            wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
-            wr.wr.ex.invalidate_rkey = core::mem::ManuallyDrop::new(key);
-        }
-        self.add(wr, start);
-        true
     }
 
     fn request(&self, opcode: bindings::ib_wr_opcode, start: usize) -> bindings::ib_rdma_wr {
@@ -187,11 +123,17 @@ impl Chain {
 
     /// Adds pieces for `range` of the transfer until there are `max` entries; returns how many
     /// bytes they have.
-    fn gather(&mut self, transfer: &Transfer, range: Range<usize>, max: usize) -> usize {
+    fn gather(
+        &mut self,
+        transfer: &Transfer,
+        direction: Direction,
+        range: Range<usize>,
+        max: usize,
+    ) -> usize {
         let mut at = range.start;
         while at < range.end && self.sges.len() < max {
-            let Some((addr, piece)) = transfer.mapped_piece(at, range.end.saturating_sub(at))
-            else {
+            let left = range.end.saturating_sub(at);
+            let Some((addr, piece)) = transfer.mapped_piece(direction, at, left) else {
                 break;
             };
             if !self.sge(addr, piece.len) {
@@ -225,5 +167,94 @@ impl Chain {
             next = &raw mut wr.wr;
         }
         next.cast_const()
+    }
+}
+
+/// A chain of work requests under construction; what it names lives, unchanged, for `'m`.
+pub(crate) struct Chain<'b, 'm> {
+    buffers: &'b mut Buffers,
+    /// Invariant in `'m`: it can be made neither longer nor shorter.
+    _memory: PhantomData<Cell<&'m ()>>,
+}
+
+impl<'m> Chain<'_, 'm> {
+    /// The number of work requests in the chain.
+    pub(crate) fn len(&self) -> usize {
+        self.buffers.wrs.len()
+    }
+
+    /// Whether there is no room for a work request.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffers.wrs.len() == self.buffers.wrs.capacity()
+    }
+
+    /// Adds an RDMA operation between `remote` and up to `len` bytes of the transfer from byte
+    /// `at` on; returns how many bytes one work request takes, 0 if there is no room.
+    pub(crate) fn rdma(
+        &mut self,
+        rdma: Rdma,
+        remote: Remote,
+        transfer: &'m Transfer,
+        at: usize,
+        len: usize,
+    ) -> usize {
+        if self.is_full() {
+            return 0;
+        }
+        let buffers = &mut *self.buffers;
+        let (opcode, direction, max_sge) = match rdma {
+            Rdma::Read => (
+                bindings::ib_wr_opcode_IB_WR_RDMA_READ,
+                Direction::FromDevice,
+                buffers.max_read_sge,
+            ),
+            Rdma::Write => (
+                bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
+                Direction::ToDevice,
+                buffers.max_sge,
+            ),
+        };
+        let start = buffers.sges.len();
+        let max = start.saturating_add(max_sge);
+        let taken = buffers.gather(transfer, direction, at..at.saturating_add(len), max);
+        if taken > 0 {
+            let mut wr = buffers.request(opcode, start);
+            wr.remote_addr = remote.addr;
+            wr.rkey = remote.key;
+            buffers.add(wr, start);
+        }
+        taken
+    }
+
+    /// Adds a Send; returns whether there was room for it and its pieces.
+    pub(crate) fn send<R: Iterator<Item = Range<usize>>>(
+        &mut self,
+        message: Message<'m, R>,
+    ) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let buffers = &mut *self.buffers;
+        let start = buffers.sges.len();
+        let max = start.saturating_add(buffers.max_sge);
+        let (addr, len) = message.buffer.sync(message.len);
+        let mut whole = buffers.sge(addr, len);
+        if let Some((transfer, ranges)) = message.rest {
+            for range in ranges {
+                let len = range.end.saturating_sub(range.start);
+                whole = whole && buffers.gather(transfer, Direction::ToDevice, range, max) == len;
+            }
+        }
+        if !whole {
+            buffers.sges.truncate(start);
+            return false;
+        }
+        let mut wr = buffers.request(bindings::ib_wr_opcode_IB_WR_SEND, start);
+        if let Some(key) = message.invalidate {
+            wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+            wr.wr.ex.invalidate_rkey = core::mem::ManuallyDrop::new(key);
+        }
+        buffers.add(wr, start);
+        true
     }
 }

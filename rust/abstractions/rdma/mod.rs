@@ -11,8 +11,10 @@ pub(crate) mod client;
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
+pub(crate) mod fifo;
 pub(crate) mod qp;
 pub(crate) mod receive;
+pub(crate) mod receive_pool;
 pub(crate) mod srq;
 pub(crate) mod transfer;
 

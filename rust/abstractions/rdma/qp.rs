@@ -2,13 +2,13 @@
 
 //! Queue pairs: the hardware half of a connection.
 //!
-//! Whoever has a [`Qp`] may post to it; dropping it disconnects, waits until all posted work has
-//! completed and its completions were handled, and destroys queue pair and id.
+//! A [`Qp`] is posted to by its [`Fifo`](super::fifo::Fifo); dropping it disconnects, waits until all
+//! posted work has completed and its completions were handled, and destroys queue pair and id.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::{
-    chain::Chain,
+    chain::Buffers,
     cm::{
         CmId,
         Events, //
@@ -19,7 +19,10 @@ use super::{
     },
     device::Pd,
     receive::Receive,
-    srq::ReceivePool, //
+    srq::{
+        Receives,
+        Srq, //
+    },
 };
 use crate::abstractions::bindings;
 use kernel::{
@@ -47,8 +50,8 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// A Receive has failed, which ends the connection. As above.
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
-    /// The work in slot `slot` has completed. As above.
-    fn sent(this: ArcBorrow<'_, Self>, slot: usize, status: Status);
+    /// Posted work has completed. As above.
+    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
 
     /// The device reports an error of the queue pair. In any context, with hard interrupts
     /// perhaps disabled: takes no locks.
@@ -86,6 +89,26 @@ impl Status {
     }
 }
 
+/// The end of posted work. A handler sees it before any later one of its queue pair, as only the
+/// worker of the send queue's completion queue handles these.
+pub(crate) struct Completion {
+    qp: *mut bindings::ib_qp,
+    slot: usize,
+    status: Status,
+}
+
+impl Completion {
+    /// How the work ended.
+    pub(crate) fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The slot of the work, if it is work of `qp`.
+    pub(super) fn slot_of<H: Handler, E: Events>(&self, qp: &Qp<H, E>) -> Option<usize> {
+        (self.qp == qp.as_ptr()).then_some(self.slot)
+    }
+}
+
 /// A place in the send queue: names posted work in its completion.
 #[repr(C)]
 struct Slot {
@@ -99,7 +122,7 @@ pub(crate) struct Parts<'a, H: Handler> {
     /// The protection domain.
     pub(crate) pd: &'a Arc<Pd>,
     /// Where Receives come from.
-    pub(crate) receives: &'a Arc<ReceivePool<H>>,
+    pub(crate) receives: &'a Receives<H>,
     /// Where they complete.
     pub(crate) receive_cq: &'a Arc<Cq>,
     /// Where all else completes: at least `depth + 1` entries.
@@ -119,7 +142,7 @@ pub(crate) struct Parts<'a, H: Handler> {
 pub(crate) struct Qp<H: Handler, E: Events> {
     slots: KVec<Slot>,
     _context: Arc<H>,
-    _receives: Arc<ReceivePool<H>>,
+    _srq: Arc<Srq<H>>,
     receive_cq: Arc<Cq>,
     send_cq: Share,
     id: CmId<E>,
@@ -140,7 +163,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
         attr.send_cq = parts.send_cq.cq().as_ptr();
         attr.recv_cq = parts.receive_cq.as_ptr();
-        attr.srq = parts.receives.srq_ptr().ok_or(ENODEV)?;
+        let srq = parts.receives.srq()?;
+        attr.srq = srq.as_ptr();
         // One more, for the marker of `ib_drain_sq`.
         attr.cap.max_send_wr = parts.depth.saturating_add(1);
         attr.cap.max_send_sge = parts.max_sge;
@@ -153,7 +177,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         Ok(Self {
             slots,
             _context: context,
-            _receives: parts.receives.clone(),
+            _srq: srq,
             receive_cq: parts.receive_cq.clone(),
             send_cq: parts.send_cq,
             id,
@@ -170,20 +194,26 @@ impl<H: Handler, E: Events> Qp<H, E> {
         unsafe { (*self.id.as_ptr()).qp }
     }
 
-    /// Posts the chain, whose work gets the slots from `first` on, round their ring; the last
-    /// one completes visibly if `signal`. Does not sleep.
-    ///
-    /// What the chain names, its owner keeps as it is until the completion, or until this `Qp` is
-    /// dropped: the one duty of a caller that types do not enforce. `svc::work` moves the owner
-    /// into the slot of its last work request.
+    /// Posts the chain in `buffers`, whose work gets the slots from `first` on, round their ring; the
+    /// last one completes visibly if `signal`. Does not sleep.
     ///
     /// # Errors
     ///
     /// The driver's. Some of the chain may have been posted: the connection is to be closed.
-    pub(crate) fn post(&mut self, chain: &mut Chain, first: usize, signal: bool) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// What the chain names stays as it is until the completion of its last work request, or of a
+    /// later one, or until this `Qp` is dropped.
+    pub(super) unsafe fn post(
+        &mut self,
+        buffers: &mut Buffers,
+        first: usize,
+        signal: bool,
+    ) -> Result {
         let count = self.slots.len();
         let slots = self.slots.as_ptr();
-        let wr = chain.link(signal, |i| {
+        let wr = buffers.link(signal, |i| {
             let index = first.saturating_add(i);
             let index = index.checked_sub(count).unwrap_or(index);
             // CAST: `cqe` is the first field; it is not written to.
@@ -194,8 +224,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         }
         let mut bad = core::ptr::null();
         // SAFETY: The queue pair is live by the type invariant. `link` made a chain whose requests
-        // and entries are valid during the call; the memory they name belongs to the work that the
-        // caller keeps until its completion, or until this `Qp` is dropped.
+        // and entries are valid during the call; the memory they name stays by the safety
+        // requirements of this function.
         to_result(unsafe { bindings::ib_post_send(self.as_ptr(), wr, &mut bad) })
     }
 
@@ -212,7 +242,12 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
         // SAFETY: As for the slots.
         let handler = unsafe { Self::handler((*qp).qp_context) };
-        H::sent(handler, index, status);
+        let completion = Completion {
+            qp,
+            slot: index,
+            status,
+        };
+        H::sent(handler, &completion);
     }
 
     /// # Safety

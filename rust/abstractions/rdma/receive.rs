@@ -4,7 +4,7 @@
 
 use super::{
     qp::Handler,
-    srq::{
+    receive_pool::{
         Buffer,
         ReceivePool,
         RECEIVE_SIZE, //

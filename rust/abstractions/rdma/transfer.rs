@@ -8,6 +8,7 @@ use super::device::Pd;
 use crate::abstractions::{
     bindings,
     page::{
+        FreshPage,
         OwnedPage,
         Piece,
         Stream,
@@ -96,16 +97,19 @@ impl Transfer {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the device has no address for a page; nothing is mapped then.
+    /// `ENOMEM` when the device has no address for a page, `EINVAL` when it is to write to pages that
+    /// are not fresh; nothing is mapped then.
     pub(crate) fn map(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
+        if direction == Direction::FromDevice && !self.stream.is_fresh() {
+            return Err(EINVAL);
+        }
         // INVARIANT: `addrs` is empty and grows in the order of the pages; on an error `unmap`
         // takes off what there is.
         self.mapping = Some((pd.clone(), direction));
         for page in self.stream.pages() {
             // SAFETY: The stream keeps its pages while `mapping` is there, since `stream_mut`
-            // takes the mapping off first; a page that the device writes is in no other hands, as
-            // it comes from a pool.
+            // takes the mapping off first; a page that the device writes is fresh.
             let mapped = unsafe { map_page(pd, page, direction) };
             let kept =
                 mapped.and_then(|addr| self.addrs.push_within_capacity(addr).map_err(|_| ENOMEM));
@@ -120,14 +124,21 @@ impl Transfer {
     fn unmap(&mut self) {
         if let Some((pd, direction)) = self.mapping.take() {
             for addr in self.addrs.drain_all() {
-                // SAFETY: By the type invariant. Posted work owns its transfer, so none is posted.
+                // SAFETY: By the type invariant. Posted work is not changed, so none is posted.
                 unsafe { unmap_page(&pd, addr, direction) };
             }
         }
     }
 
-    /// The piece at byte `at`, `max` bytes or shorter, and its address for the device.
-    pub(super) fn mapped_piece(&self, at: usize, max: usize) -> Option<(u64, Piece)> {
+    /// The piece at byte `at`, `max` bytes or shorter, and its address for the device; none if it
+    /// is not mapped in this direction.
+    pub(super) fn mapped_piece(
+        &self,
+        direction: Direction,
+        at: usize,
+        max: usize,
+    ) -> Option<(u64, Piece)> {
+        self.mapping.as_ref().filter(|(_, d)| *d == direction)?;
         let piece = self.stream.piece(at, max)?;
         let addr = self.addrs.get(piece.page)?;
         // CAST: `piece.offset` is less than a page.
@@ -147,7 +158,7 @@ impl Drop for Transfer {
 ///
 /// `addr` is the device's address of `page`, which belongs to this value alone.
 pub(crate) struct SendBuffer {
-    page: OwnedPage,
+    page: FreshPage,
     addr: u64,
     pd: Arc<Pd>,
 }
@@ -155,7 +166,7 @@ pub(crate) struct SendBuffer {
 impl SendBuffer {
     /// Makes one. May sleep.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let page = OwnedPage::new()?;
+        let page = FreshPage::new()?;
         // SAFETY: The page is new, so it is ours alone, and it has this many bytes.
         unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
         // SAFETY: `page` lives until `drop` unmaps it.
@@ -168,20 +179,20 @@ impl SendBuffer {
         })
     }
 
-    /// The bytes, [`PAGE_SIZE`] of them. Posted work owns its buffer, so none is posted.
+    /// The bytes, [`PAGE_SIZE`] of them. Posted work is not changed, so none is posted.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant the page is ours alone, the device only reads it, and
         // `new` has initialised it; `&mut self` makes it exclusive.
         unsafe { core::slice::from_raw_parts_mut(self.page.address(), PAGE_SIZE) }
     }
 
-    /// The device's address of the first `len` bytes, which the device sees as they are now.
-    pub(super) fn sync(&self, len: usize) -> u64 {
-        // SAFETY: By the type invariant; `len` is cut to the page.
-        unsafe {
-            bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len.min(PAGE_SIZE))
-        };
-        self.addr
+    /// The device's address of the first `len` bytes, which the device sees as they are now, and
+    /// how many bytes these are: `len` is cut to the page.
+    pub(super) fn sync(&self, len: usize) -> (u64, usize) {
+        let len = len.min(PAGE_SIZE);
+        // SAFETY: By the type invariant.
+        unsafe { bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len) };
+        (self.addr, len)
     }
 }
 

@@ -48,17 +48,15 @@ pub(super) unsafe fn context<'a, L: Listen>() -> &'a Arc<L::Context> {
     unsafe { &*(CONTEXT.load(Acquire) as *const Arc<L::Context>) }
 }
 
-/// The registered class itself.
-///
-/// # Safety
-///
-/// As for [`context`].
-pub(super) unsafe fn registered<L: Listen>() -> *mut bindings::svc_xprt_class {
+/// The registered class itself, if there is one; a pointer that may be compared.
+pub(super) fn registered<L: Listen>() -> Option<*mut bindings::svc_xprt_class> {
     let context = CONTEXT.load(Acquire) as *mut u8;
     // CAST: `registered` is the first field of the `repr(C)` struct that `context` is in.
-    context
-        .wrapping_sub(core::mem::offset_of!(Class<L>, context))
-        .cast()
+    (!context.is_null()).then(|| {
+        context
+            .wrapping_sub(core::mem::offset_of!(Class<L>, context))
+            .cast()
+    })
 }
 
 /// A registered class; dropping it takes the class off.
@@ -94,6 +92,12 @@ pub(super) unsafe fn connections_of(
     // CAST: `Class` is `repr(C)`, and `Opaque` is transparent.
     // SAFETY: By the safety requirements of this function the next one is `connections`.
     unsafe { class.add(1) }
+}
+
+/// Whether `class` is the class of connections that belongs to the registered [`Class`].
+pub(super) fn is_connection<L: Listen>(class: *const bindings::svc_xprt_class) -> bool {
+    let registered = registered::<L>();
+    registered.is_some_and(|registered| registered.wrapping_add(1).cast_const() == class)
 }
 
 impl<L: Listen> Class<L> {

@@ -86,9 +86,9 @@ impl<L: Listen> ListenerOps<L> {
         let namespace = unsafe { Net::from_raw(NonNull::new(net).ok_or(EINVAL)?) };
         let vacant = Vacant::new()?;
         let (data, inbox, local) = L::create(context, namespace, &addr)?;
-        // SAFETY: The class is registered and has operations for listeners of type `L`.
-        let class = unsafe { class::registered::<L>() };
-        // SAFETY: As just said, and by the safety requirements of this function.
+        let class = class::registered::<L>().ok_or(ENODEV)?;
+        // SAFETY: The class has operations for listeners of type `L`, and lives while one of its
+        // transports does; the rest by the safety requirements of this function.
         let xprt = unsafe { vacant.init(data, inbox, class, net, serv) };
         // SAFETY: `xprt` is live and not published; the address is valid.
         unsafe { bindings::xprt_set_addrs(xprt.as_ptr(), local.as_ptr(), core::ptr::null_mut()) };

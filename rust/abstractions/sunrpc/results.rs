@@ -237,7 +237,7 @@ impl Rqst<'_> {
         let page = NonNull::new(page).ok_or(EIO)?;
         // SAFETY: An entry owns a reference to its page, which the entry has given up.
         let page = unsafe { OwnedPage::from_raw(page) };
-        stream.push(page).map_err(|_| ENOSPC)
+        stream.push_shared(page).map_err(|_| ENOSPC)
     }
 
     /// Says that the reply was copied and no page of it is needed: if they are all the thread's

@@ -10,6 +10,10 @@
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
 use super::{
+    backchannel::{
+        Back,
+        Channel, //
+    },
     class,
     inbox::{
         Inbox,
@@ -75,6 +79,8 @@ pub(crate) trait Listen: Sized + Send + Sync + 'static {
 pub(crate) trait Connect: Sized + Send + Sync + 'static {
     /// A Call.
     type Call: Context + Item;
+    /// What carries Calls in the reverse direction.
+    type Back: Back;
 
     /// Hands `call` to nfsd with [`Rqst::deliver`]; returns what that returns, or 0 when the Call
     /// came to nothing. In an nfsd thread; may sleep.
@@ -88,6 +94,12 @@ pub(crate) trait Connect: Sized + Send + Sync + 'static {
 
     /// Takes back a Call that gets no reply.
     fn release(&self, call: Self::Call);
+
+    /// What nfsd's callbacks go through. May sleep.
+    fn back(&self) -> Arc<Self::Back>;
+
+    /// nfsd has set up callbacks: their replies are for `channel`, until the connection ends.
+    fn bind(&self, channel: Channel);
 
     /// Stops the hardware side, or has that done. Other operations may be running. May sleep.
     fn detach(&self);

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work of a connection: what is posted to its send queue, and what waits for room there.
+//!
+//! RDMA Reads of Calls and replies alike go through one [`Fifo`], and are posted from its front.
+//! What needs more work requests than there is room for is posted piece by piece. The device uses
+//! the memory of posted work, so the [`Fifo`] owns it meanwhile: it stays in the slot of its last
+//! work request until a completion for that slot or a later one gives it back (unsignalled work
+//! has no completion of its own), or until the queue pair is gone.
+//!
+//! Contexts: any process context, completions included; only [`Fifo::shut`] and making one sleep.
+//! Closing the gate and posting exclude each other under the lock, as draining a queue pair demands.
+
+use super::{
+    chain::{
+        Buffers,
+        Chain, //
+    },
+    cm::Events,
+    device::Pd,
+    qp::{
+        Completion,
+        Handler,
+        Qp, //
+    },
+};
+use crate::abstractions::ring::Ring;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::SpinLock, //
+};
+use svcrdma_proto::sq::{
+    SendQueue,
+    Signals, //
+};
+
+/// What can be posted.
+pub(crate) trait Work: Send {
+    /// What is needed until all is posted, and not by the device.
+    type Basis: Send;
+
+    /// Adds work requests to the chain, `room` at most; whether those were the last ones.
+    fn build<'m>(&'m self, basis: &Self::Basis, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
+
+    /// Whether something waits for its completion, so that it must not go unsignalled.
+    fn holds_resources(&self) -> bool;
+}
+
+/// How much a [`Fifo`] can take.
+pub(crate) struct Size {
+    /// Work requests that can be posted at once.
+    pub(crate) depth: u32,
+    /// Work requests that are posted together.
+    pub(crate) chain: usize,
+    /// Pieces of a work request.
+    pub(crate) max_sge: u32,
+    /// Pieces of an RDMA Read.
+    pub(crate) max_read_sge: u32,
+    /// Work that can wait.
+    pub(crate) waiting: usize,
+}
+
+/// What a step of posting came to.
+pub(crate) enum Step<B> {
+    /// Nothing waits, or nothing can be posted yet, or any more.
+    Idle,
+    /// What waits needs more room.
+    Full,
+    /// So many work requests were posted; the basis of the work, if those were its last.
+    Posted(u32, Option<B>),
+    /// Posting has failed, and nothing more is posted: the connection is to be closed.
+    Failed(Error, Option<B>),
+}
+
+/// Whether work can be posted.
+enum Gate<H: Handler, E: Events> {
+    /// Not yet: the connection is being accepted.
+    Opening,
+    /// Yes.
+    Open(Qp<H, E>),
+    /// Not any more, since posting has failed: what follows would be seen without what is missing.
+    Broken(Qp<H, E>),
+    /// Not any more.
+    Closed,
+}
+
+/// Work that waits.
+struct Job<W: Work> {
+    work: W,
+    basis: W::Basis,
+}
+
+/// A slot of the send queue.
+struct Slot<W> {
+    /// The sequence number of the work request in it.
+    seq: u32,
+    /// The work whose last work request it is.
+    work: Option<W>,
+    /// Whether it completes visibly.
+    signalled: bool,
+    /// When it was posted, as [`Inner::now`].
+    posted: u32,
+}
+
+/// What the lock protects.
+///
+/// # Invariants
+///
+/// Memory that posted work requests name belongs to the work at the front of `waiting` or to work
+/// in `slots`, which are neither changed nor taken out before their completion or while `gate` has
+/// a queue pair. `gate` is dropped first.
+struct Inner<W: Work, H: Handler, E: Events> {
+    gate: Gate<H, E>,
+    queue: SendQueue,
+    signals: Signals,
+    slots: KVec<Slot<W>>,
+    waiting: Ring<Job<W>>,
+    buffers: Buffers,
+    /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
+    now: u32,
+}
+
+/// The work of a connection.
+#[pin_data]
+pub(crate) struct Fifo<W: Work, H: Handler, E: Events> {
+    #[pin]
+    inner: SpinLock<Inner<W, H, E>>,
+}
+
+impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
+    /// Makes one that does not post yet. May sleep.
+    pub(crate) fn new(pd: &Pd, size: &Size) -> Result<impl PinInit<Self>> {
+        let mut slots = KVec::with_capacity(size.depth as usize, GFP_KERNEL)?;
+        for _ in 0..size.depth {
+            let slot = Slot {
+                seq: 0,
+                work: None,
+                signalled: false,
+                posted: 0,
+            };
+            slots.push(slot, GFP_KERNEL)?;
+        }
+        // INVARIANT: Nothing is posted.
+        let inner = Inner {
+            gate: Gate::Opening,
+            queue: SendQueue::new(size.depth),
+            signals: Signals::new(),
+            slots,
+            waiting: Ring::with_capacity(size.waiting)?,
+            buffers: Buffers::new(
+                pd,
+                size.chain,
+                size.max_sge as usize,
+                size.max_read_sge as usize,
+            )?,
+            now: 0,
+        };
+        Ok(pin_init!(Self {
+            inner <- new_spinlock!(inner, "svcrdma fifo"),
+        }))
+    }
+
+    /// Opens the gate: what waits can be posted to `qp`. Once.
+    pub(crate) fn open(&self, qp: Qp<H, E>) {
+        let mut inner = self.inner.lock();
+        if let Gate::Opening = inner.gate {
+            inner.gate = Gate::Open(qp);
+            return;
+        }
+        // It is not dropped under the lock.
+        drop(inner);
+        drop(qp);
+    }
+
+    /// Adds work; gives it back when nothing is posted any more, or when too much waits.
+    pub(crate) fn push(&self, work: W, basis: W::Basis) -> Result<(), W> {
+        let mut inner = self.inner.lock();
+        let job = Job { work, basis };
+        let refused = match inner.gate {
+            Gate::Broken(_) | Gate::Closed => Some(job),
+            _ => inner.waiting.push(job).err(),
+        };
+        drop(inner);
+        // The basis is dropped here, not under the lock.
+        refused.map_or(Ok(()), |job| Err(job.work))
+    }
+
+    /// Posts a chain for the work at the front of the queue.
+    pub(crate) fn step(&self) -> Step<W::Basis> {
+        self.inner.lock().step()
+    }
+
+    /// Gives work back that `completion` says is done, one at a time: that of the oldest slot which
+    /// has any, and whether there is no more. None when nothing is left.
+    pub(crate) fn retire(&self, completion: &Completion) -> Option<(W, bool)> {
+        self.inner.lock().retire(completion)
+    }
+
+    /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not.
+    /// Sleeps. A second call does nothing.
+    pub(crate) fn shut(&self, mut f: impl FnMut(W)) {
+        let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
+        if let Gate::Closed = gate {
+            return;
+        }
+        // Waits until the device is done with all work. From here on none is posted.
+        drop(gate);
+        while let Some((work, basis)) = self.take_any() {
+            drop(basis);
+            f(work);
+        }
+    }
+
+    fn take_any(&self) -> Option<(W, Option<W::Basis>)> {
+        let mut inner = self.inner.lock();
+        if let Some(work) = inner.slots.iter_mut().find_map(|slot| slot.work.take()) {
+            return Some((work, None));
+        }
+        let job = inner.waiting.pop()?;
+        Some((job.work, Some(job.basis)))
+    }
+
+    /// `seconds` have passed: how many of them the oldest awaited completion is awaited, 0 if none
+    /// is. Unsignalled work has none, and may stay for long; what waits for room waits for one.
+    pub(crate) fn tick(&self, seconds: u32) -> u32 {
+        let mut inner = self.inner.lock();
+        inner.now = inner.now.wrapping_add(seconds);
+        let now = inner.now;
+        let awaited = inner.slots.iter().filter(|slot| slot.signalled);
+        let ages = awaited.map(|slot| now.wrapping_sub(slot.posted));
+        ages.max().unwrap_or(0)
+    }
+}
+
+impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
+    fn step(&mut self) -> Step<W::Basis> {
+        let Gate::Open(qp) = &mut self.gate else {
+            return Step::Idle;
+        };
+        let Some(job) = self.waiting.front_mut() else {
+            return Step::Idle;
+        };
+        let room = self.queue.room() as usize;
+        let mut chain = self.buffers.begin();
+        let whole = job.work.build(&job.basis, &mut chain, room);
+        let count = chain.len() as u32;
+        match (count, room) {
+            (0, 0) => return Step::Full,
+            // It never fits: a work request of more pieces than the device takes.
+            (0, _) => return self.fail(E2BIG, None),
+            _ => {}
+        }
+        let signal = !whole || self.signals.next(job.work.holds_resources());
+        let Some(first) = self.queue.post(count) else {
+            return self.fail(EINVAL, None);
+        };
+        // The lock is held, so the completion finds the work in its slot.
+        // SAFETY: By the type invariant; `build` could name nothing but what `job.work` has.
+        let posted = unsafe { qp.post(&mut self.buffers, self.queue.slot(first), signal) };
+        for i in 0..count {
+            let seq = first.wrapping_add(i);
+            if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
+                slot.seq = seq;
+                slot.signalled = signal && i == count.wrapping_sub(1);
+                slot.posted = self.now;
+            }
+        }
+        let basis = match whole {
+            true => self.retain(first.wrapping_add(count.wrapping_sub(1))),
+            false => None,
+        };
+        match posted {
+            Err(e) => self.fail(e, basis),
+            Ok(()) => Step::Posted(count, basis),
+        }
+    }
+
+    /// Lets nothing more be posted.
+    fn fail(&mut self, error: Error, basis: Option<W::Basis>) -> Step<W::Basis> {
+        self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
+            Gate::Open(qp) => Gate::Broken(qp),
+            other => other,
+        };
+        Step::Failed(error, basis)
+    }
+
+    /// Moves the work at the front of the queue to the slot of its last work request.
+    fn retain(&mut self, last: u32) -> Option<W::Basis> {
+        let Job { work, basis } = self.waiting.pop()?;
+        match self.slots.get_mut(self.queue.slot(last)) {
+            Some(slot) => slot.work = Some(work),
+            // There is a slot for every entry; the device must never find its memory freed.
+            None => core::mem::forget(work),
+        }
+        Some(basis)
+    }
+
+    fn retire(&mut self, completion: &Completion) -> Option<(W, bool)> {
+        let (Gate::Open(qp) | Gate::Broken(qp)) = &self.gate else {
+            // It goes: `shut` gives all work back.
+            return None;
+        };
+        let last = self.slots.get(completion.slot_of(qp)?)?.seq;
+        loop {
+            let oldest = self.queue.oldest()?;
+            // Behind `last`: all up to it are retired.
+            if last.wrapping_sub(oldest) > u32::MAX / 2 {
+                return None;
+            }
+            let slot = self.slots.get_mut(self.queue.slot(oldest))?;
+            slot.signalled = false;
+            self.queue.retire(oldest);
+            // INVARIANT: Work requests complete in the order of posting, and this one's has.
+            if let Some(work) = slot.work.take() {
+                return Some((work, oldest == last));
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The buffers that the messages of all connections of a device are received in.
+//!
+//! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside
+//! because posting failed. Posted ones are *lent*: a message that never ends (the peer dies in the
+//! middle of a Send) takes one from the queue and never completes. Hence the pool keeps a table of
+//! all buffers and frees them only after the queue is destroyed. When the device says that the queue
+//! runs low the pool grows by half at once, up to its maximum: what is lost is made up for, and other
+//! peers' messages do not have to wait for long.
+//!
+//! A buffer is unmapped before anybody sees its bytes, as nfsd may write to them, and mapped again
+//! when it is posted.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    device::Pd,
+    qp::{
+        Handler,
+        Status, //
+    },
+    receive::Receive,
+    srq::Srq,
+    transfer::{
+        map_page,
+        unmap_page,
+        Direction, //
+    },
+};
+use crate::abstractions::{
+    bindings,
+    page::{
+        FreshPage,
+        PAGE_SIZE, //
+    },
+    workqueue::OwnedQueue,
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    ffi::c_void,
+    impl_has_work, new_spinlock, new_work, pr_warn_once,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow,
+        SpinLock, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
+};
+
+/// The bytes of a Receive buffer: a message that is longer breaks its connection.
+pub(crate) const RECEIVE_SIZE: usize = PAGE_SIZE;
+
+/// A buffer with what belongs to it.
+#[repr(C)]
+pub(super) struct Buffer<H: Handler> {
+    /// Names this buffer in a completion; first, so that the pointers are the same.
+    cqe: bindings::ib_cqe,
+    pub(super) pool: *const ReceivePool<H>,
+    pub(super) page: FreshPage,
+    /// The device's address while the buffer is posted.
+    addr: Option<u64>,
+    /// The length of the message.
+    pub(super) len: usize,
+    pub(super) state: H::Call,
+}
+
+/// What the pool's lock protects.
+struct Inner<H: Handler> {
+    /// The queue, until the pool is closed.
+    srq: Option<Arc<Srq<H>>>,
+    /// What buffers are mapped with, until the queue is destroyed.
+    pd: Option<Arc<Pd>>,
+    /// All buffers.
+    table: KVec<NonNull<Buffer<H>>>,
+    /// Buffers that are with nobody: posting them failed, or there is no queue any more.
+    aside: KVec<NonNull<Buffer<H>>>,
+}
+
+// SAFETY: The pointers are to buffers that belong to the pool.
+unsafe impl<H: Handler> Send for Inner<H> {}
+
+/// The buffers of a shared receive queue, which [`Receives`] owns.
+///
+/// # Invariants
+///
+/// Each buffer of `table` is a live box of its own, whose `pool` is this one. Its `addr` is there
+/// if and only if it is posted, and then `pd` is there. `aside` has room for all of `table`.
+#[pin_data(PinnedDrop)]
+pub(super) struct ReceivePool<H: Handler> {
+    #[pin]
+    inner: SpinLock<Inner<H>>,
+    /// Where the pool grows.
+    queue: Arc<OwnedQueue>,
+    #[pin]
+    work: Work<ReceivePool<H>>,
+    /// The most buffers that there may ever be.
+    pub(super) max: usize,
+}
+
+impl_has_work! {
+    impl{H: Handler} HasWork<Self> for ReceivePool<H> { self.work }
+}
+
+impl<H: Handler> WorkItem for ReceivePool<H> {
+    type Pointer = Arc<Self>;
+
+    /// Grows. Sleeps.
+    fn run(this: Arc<Self>) {
+        // Running low because all buffers are with nfsd is no loss, but more of them help as well.
+        let more = (this.count() / 2).max(1);
+        if this.grow(more).is_err() {
+            pr_warn_once!("no memory for more Receive buffers\n");
+        }
+        this.watch();
+    }
+}
+
+impl<H: Handler> ReceivePool<H> {
+    /// Makes one for up to `max` buffers, which has none yet. May sleep.
+    pub(super) fn new(pd: &Arc<Pd>, max: usize, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
+        let inner = Inner {
+            srq: None,
+            pd: Some(pd.clone()),
+            table: KVec::with_capacity(max, GFP_KERNEL)?,
+            aside: KVec::with_capacity(max, GFP_KERNEL)?,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                inner <- new_spinlock!(inner, "svcrdma receives"),
+                queue,
+                work <- new_work!("svcrdma receives"),
+                max,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Lets buffers be posted to `srq`, which was made for this pool.
+    pub(super) fn set_srq(&self, srq: Arc<Srq<H>>) {
+        self.inner.lock().srq = Some(srq);
+    }
+
+    pub(super) fn srq(&self) -> Option<Arc<Srq<H>>> {
+        self.inner.lock().srq.clone()
+    }
+
+    /// Lets nothing more be posted.
+    pub(super) fn close(&self) {
+        let srq = self.inner.lock().srq.take();
+        drop(srq);
+    }
+
+    /// The number of buffers that there are.
+    pub(super) fn count(&self) -> usize {
+        self.inner.lock().table.len()
+    }
+
+    /// Makes and posts up to `count` more buffers, as many as there is room for. May sleep.
+    pub(super) fn grow(self: &Arc<Self>, count: usize) -> Result {
+        for _ in 0..count {
+            if self.inner.lock().srq.is_none() {
+                return Ok(());
+            }
+            let buffer = self.new_buffer()?;
+            {
+                let mut inner = self.inner.lock();
+                if inner.table.len() < self.max && inner.table.push_within_capacity(buffer).is_ok()
+                {
+                    self.post(&mut inner, buffer);
+                    continue;
+                }
+            }
+            // SAFETY: The box was just made, and the table did not take it.
+            drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn new_buffer(self: &Arc<Self>) -> Result<NonNull<Buffer<H>>> {
+        let buffer = Buffer {
+            cqe: bindings::ib_cqe {
+                done: Some(Self::done),
+            },
+            pool: Arc::as_ptr(self),
+            page: FreshPage::new()?,
+            addr: None,
+            len: 0,
+            state: H::Call::default(),
+        };
+        let buffer = KBox::into_raw(KBox::new(buffer, GFP_KERNEL)?);
+        NonNull::new(buffer).ok_or(ENOMEM)
+    }
+
+    /// Has the device say when less than a quarter of the buffers are on the queue. May sleep.
+    pub(super) fn watch(&self) {
+        let limit = u32::try_from(self.count() / 4).unwrap_or(0).max(1);
+        let watched = self.srq().map_or(Ok(()), |srq| srq.watch(limit));
+        // Such a device only loses what peers that vanish in a Send take with them.
+        if watched.is_err() {
+            pr_warn_once!("the device does not say when Receive buffers run low\n");
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a queue that [`Srq`] has made for a pool, in any context.
+    pub(super) unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // SAFETY: By the safety requirements of this function.
+        if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED {
+            // CAST: `Srq::new` has set it to this type.
+            // SAFETY: The queue keeps the pool.
+            let pool = unsafe { ArcBorrow::from_raw(context.cast::<Self>().cast_const()) };
+            // An error means that it is queued already.
+            let _ = pool.queue.enqueue(Arc::from(pool));
+        }
+    }
+
+    /// Maps and posts `buffer`, which is with nobody, or keeps it aside.
+    fn post(&self, inner: &mut Inner<H>, buffer: NonNull<Buffer<H>>) {
+        if self.try_post(inner, buffer).is_err() {
+            // There is room by the type invariant; if not, the table still frees the buffer.
+            let _ = inner.aside.push_within_capacity(buffer);
+        }
+    }
+
+    fn try_post(&self, inner: &mut Inner<H>, buffer: NonNull<Buffer<H>>) -> Result {
+        let (Some(srq), Some(pd)) = (&inner.srq, &inner.pd) else {
+            return Err(ENODEV);
+        };
+        let raw = buffer.as_ptr();
+        // SAFETY: The buffer is live by the type invariant, and with nobody.
+        let page = unsafe { &(*raw).page };
+        // SAFETY: The page stays in the buffer, and nobody uses it while it is posted.
+        let addr = unsafe { map_page(pd, page, Direction::FromDevice)? };
+        let mut sge = bindings::ib_sge {
+            addr,
+            length: RECEIVE_SIZE as u32,
+            lkey: pd.local_key(),
+        };
+        let mut wr: bindings::ib_recv_wr = super::zeroed();
+        // SAFETY: As above.
+        wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(unsafe { &raw mut (*raw).cqe });
+        wr.sg_list = &mut sge;
+        wr.num_sge = 1;
+        // SAFETY: As above. Set before posting: the completion may come at once.
+        unsafe { (*raw).addr = Some(addr) };
+        // SAFETY: The queue is live by the invariant of `Srq`; `wr` and `sge` are only read during
+        // the call; the buffer stays until the queue is destroyed, as that keeps the pool.
+        let posted = to_result(unsafe { bindings::ib_post_srq_recv(srq.as_ptr(), &wr) });
+        if posted.is_err() {
+            // SAFETY: The buffer was not posted.
+            unsafe { (*raw).addr = None };
+            // SAFETY: As just mapped.
+            unsafe { unmap_page(pd, addr, Direction::FromDevice) };
+            return posted;
+        }
+        Ok(())
+    }
+
+    /// Posts the buffers that could not be posted before, until that fails again.
+    pub(super) fn repost(&self) {
+        let mut inner = self.inner.lock();
+        while let Some(buffer) = inner.aside.pop() {
+            if self.try_post(&mut inner, buffer).is_err() {
+                // It was in there just now, so there is room.
+                let _ = inner.aside.push_within_capacity(buffer);
+                return;
+            }
+        }
+    }
+
+    /// Unmaps what was posted to the queue, which is destroyed.
+    pub(super) fn unmap_all(&self) {
+        let mut inner = self.inner.lock();
+        let Some(pd) = inner.pd.take() else {
+            return;
+        };
+        for buffer in &inner.table {
+            // SAFETY: The buffer is live by the type invariant; if it was posted, the device and
+            // completions are done with it, otherwise `addr` is not there.
+            if let Some(addr) = unsafe { (*buffer.as_ptr()).addr.take() } {
+                // SAFETY: By the type invariant; the queue is gone.
+                unsafe { unmap_page(&pd, addr, Direction::FromDevice) };
+            }
+        }
+        // The device may go with it: not under the lock.
+        drop(inner);
+        drop(pd);
+    }
+
+    /// Unmaps a buffer that the device has filled, or given up.
+    ///
+    /// # Safety
+    ///
+    /// A completion says that `buffer` of this pool is not posted any more; nobody else has it.
+    pub(super) unsafe fn take_off(&self, buffer: NonNull<Buffer<H>>) {
+        let raw = buffer.as_ptr();
+        let inner = self.inner.lock();
+        // SAFETY: By the safety requirements of this function.
+        if let Some(addr) = unsafe { (*raw).addr.take() } {
+            if let Some(pd) = &inner.pd {
+                // SAFETY: The device is done with it.
+                unsafe { unmap_page(pd, addr, Direction::FromDevice) };
+            }
+        }
+        // SAFETY: By the safety requirements of this function.
+        unsafe { (*raw).len = 0 };
+    }
+
+    /// Takes back a buffer from a [`Receive`].
+    pub(super) fn recycle(&self, buffer: NonNull<Buffer<H>>) {
+        self.post(&mut self.inner.lock(), buffer);
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a Receive of a live pool, whose queue pairs have an `H` as
+    /// their context.
+    unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
+        // SAFETY: By the safety requirements of this function.
+        let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
+        // SAFETY: As above. These fields are valid whatever the status is.
+        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: The pool is live: the queue has it, and the queue pair has the queue.
+        let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
+        // SAFETY: `raw` is not null.
+        let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw)) };
+        if status.is_success() {
+            // SAFETY: As above; the device has written so many bytes.
+            receive.set_len(unsafe { (*wc).byte_len } as usize);
+        }
+        // SAFETY: A queue pair is destroyed after its completions were handled.
+        let context = unsafe { (*qp).qp_context };
+        // CAST: `Qp::new` has set it to an `Arc` of `H`, which the queue pair keeps.
+        // SAFETY: As above.
+        let handler = unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) };
+        if status.is_success() {
+            H::received(handler, receive);
+        } else {
+            drop(receive);
+            H::receive_failed(handler, status);
+        }
+    }
+}
+
+#[pinned_drop]
+impl<H: Handler> PinnedDrop for ReceivePool<H> {
+    fn drop(self: Pin<&mut Self>) {
+        for buffer in &self.inner.lock().table {
+            // SAFETY: By the type invariant. Nobody has the buffer: a `Receive` holds the pool.
+            drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
+        }
+    }
+}

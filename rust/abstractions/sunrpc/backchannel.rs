@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls in the reverse direction: what nfsd's callbacks to a client go through (RFC 8167).
+//!
+//! For a session of NFSv4.1 or later nfsd makes an RPC client upon the connection that the session
+//! is bound to (fs/nfsd/nfs4callback.c, `setup_callback_client`). It asks sunrpc for the transport
+//! with the ident of the connection's class and `XPRT_TRANSPORT_BC`, which [`Backchannel`] registers,
+//! and gets a `struct rpc_xprt` of ours. A connection has one, which lives as long as the `svc_xprt`.
+//!
+//! References to it: one of each RPC client, one of the `svc_xprt` (`xpt_bc_xprt`), and the
+//! connection's own, a [`Channel`]. It holds the module until its memory is given back.
+//!
+//! Contexts: `rpciod` and nfsd's workqueues, all in process context.
+//!
+//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
+
+use super::{
+    class,
+    xprt::{
+        Connect,
+        Listen,
+        Transport, //
+    },
+};
+use crate::{
+    abstractions::bindings,
+    compat, //
+};
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    pin::Pin,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Release, //
+        },
+        Arc,
+    },
+    types::Opaque, //
+};
+
+/// Calls that the peer of a connection can have at a time, if it takes as many.
+pub(crate) const SLOTS: u32 = 16;
+
+/// What carries Calls to the peer of a connection.
+pub(crate) trait Back: Send + Sync + 'static {
+    /// Sends `call`. On `rpciod`, which frees memory: must wait neither for memory nor for the peer.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` to be asked again a quarter of a second later; after any other the Call has failed.
+    fn send(&self, call: &Call<'_>) -> Result;
+
+    /// Whether the connection is ending, so that there is no reply to wait for.
+    fn is_closing(&self) -> bool;
+}
+
+/// An encoded Call.
+///
+/// # Invariants
+///
+/// The pointer is to a request that sunrpc sends, and that does not change meanwhile.
+pub(crate) struct Call<'a>(NonNull<bindings::rpc_rqst>, PhantomData<&'a ()>);
+
+impl Call<'_> {
+    /// Its XID.
+    pub(crate) fn xid(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        u32::from_be(unsafe { (*self.0.as_ptr()).rq_xid })
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.0.as_ptr()).rq_snd_buf.len as usize }
+    }
+
+    /// Copies it to `out`, which has its length.
+    pub(crate) fn copy(&self, out: &mut [u8]) -> Result {
+        let len = u32::try_from(out.len()).map_err(|_| EMSGSIZE)?;
+        // SAFETY: By the type invariant.
+        let buf = unsafe { &raw const (*self.0.as_ptr()).rq_snd_buf };
+        // SAFETY: `out` has `len` bytes; the function checks that `buf` has as many.
+        to_result(unsafe {
+            bindings::read_bytes_from_xdr_buf(buf, 0, out.as_mut_ptr().cast(), len)
+        })
+    }
+}
+
+/// A reference to the transport of a connection's callbacks.
+///
+/// # Invariants
+///
+/// The pointer is to a `struct rpc_xprt` that [`Backchannel`] has made, and this value owns a
+/// reference to it.
+pub(crate) struct Channel(NonNull<bindings::rpc_xprt>);
+
+// SAFETY: The reference count is atomic, and all else is done under the transport's locks.
+unsafe impl Send for Channel {}
+// SAFETY: As above.
+unsafe impl Sync for Channel {}
+
+impl Channel {
+    /// Hands `reply`, an RPC message, to the Call with this XID; `credits` are what the peer grants.
+    /// Whether there was such a Call with room for its reply. In process context; does not sleep.
+    pub(crate) fn complete(&self, xid: u32, reply: &[u8], credits: u32) -> bool {
+        self.grant(credits.clamp(1, SLOTS));
+        let xprt = self.0.as_ptr();
+        // SAFETY: The transport is live by the type invariant.
+        unsafe { bindings::xprt_queue_lock(xprt) };
+        // SAFETY: As above, and the lock is held.
+        let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
+        // SAFETY: A request is there as long as it is in the queue, which the lock protects.
+        let done = !rqst.is_null() && unsafe { Self::fill(rqst, reply) };
+        // SAFETY: As locked above.
+        unsafe { bindings::xprt_queue_unlock(xprt) };
+        done
+    }
+
+    /// # Safety
+    ///
+    /// `rqst` waits for its reply, and the queue's lock is held.
+    unsafe fn fill(rqst: *mut bindings::rpc_rqst, reply: &[u8]) -> bool {
+        let Ok(len) = c_int::try_from(reply.len()) else {
+            return false;
+        };
+        // SAFETY: By the safety requirements of this function.
+        let head = unsafe { &raw const (*rqst).rq_private_buf.head };
+        // SAFETY: As above.
+        let head = unsafe { head.cast::<bindings::kvec>().read() };
+        if reply.len() > head.iov_len {
+            return false;
+        }
+        // SAFETY: `head` is valid for `iov_len` bytes, which are sunrpc's own.
+        unsafe {
+            core::ptr::copy_nonoverlapping(reply.as_ptr(), head.iov_base.cast(), reply.len())
+        };
+        // SAFETY: By the safety requirements of this function.
+        unsafe { bindings::xprt_complete_rqst((*rqst).rq_task, len) };
+        true
+    }
+
+    /// Lets `credits` Calls be outstanding.
+    fn grant(&self, credits: u32) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::xprt_set_cwnd(self.0.as_ptr(), credits) };
+    }
+}
+
+impl Clone for Channel {
+    fn clone(&self) -> Self {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::xprt_get(self.0.as_ptr()) };
+        // INVARIANT: As just taken.
+        Self(self.0)
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::xprt_put(self.0.as_ptr()) };
+    }
+}
+
+/// The registered class, as `setup` is not told which it is.
+static CLASS: Atomic<usize> = Atomic::new(0);
+
+/// A `struct xprt_class`, and its list of netids: an empty one, so that no mount can ask for it.
+#[repr(C)]
+struct NamedClass {
+    class: bindings::xprt_class,
+    netid: *const c_char,
+}
+
+/// The registered transport of callbacks; dropping it takes it off.
+///
+/// # Invariants
+///
+/// `class` is registered, and [`CLASS`] is its address.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Backchannel<L: Listen> {
+    #[pin]
+    class: Opaque<NamedClass>,
+    _listen: PhantomData<fn(L)>,
+}
+
+// SAFETY: Nothing can be done with a `Backchannel` but drop it, which may happen on any thread.
+unsafe impl<L: Listen> Send for Backchannel<L> {}
+// SAFETY: As above.
+unsafe impl<L: Listen> Sync for Backchannel<L> {}
+
+impl<L: Listen> Backchannel<L> {
+    /// Registers it for connections of the class with this `ident`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when the ident is taken, `EBUSY` for a second one of ours.
+    pub(crate) fn register(module: &'static ThisModule, ident: c_int) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            class <- Opaque::try_ffi_init(move |slot: *mut NamedClass| {
+                let mut class = bindings::xprt_class {
+                    list: pin_init::zeroed(),
+                    ident: ident | bindings::XPRT_TRANSPORT_BC as c_int,
+                    setup: Some(Self::setup),
+                    owner: module.as_ptr(),
+                    name: [0; 32],
+                    netid: bindings::__IncompleteArrayField::new(),
+                };
+                for (to, from) in class.name.iter_mut().zip(b"svcrdma backchannel") {
+                    // CAST: ASCII.
+                    *to = *from as c_char;
+                }
+                let netid = c"".as_char_ptr();
+                // SAFETY: `slot` is valid for writes.
+                unsafe { slot.write(NamedClass { class, netid }) };
+                CLASS.cmpxchg(0, slot as usize, Full).map_err(|_| EBUSY)?;
+                // SAFETY: `slot` is filled in and stays where it is until `drop`.
+                to_result(unsafe { bindings::xprt_register_transport(slot.cast()) })
+                    .inspect_err(|_| CLASS.store(0, Release))
+            }),
+            _listen: PhantomData,
+        }? Error)
+    }
+
+    /// # Safety
+    ///
+    /// The caller is `xprt_create_transport`, on behalf of nfsd.
+    unsafe extern "C" fn setup(args: *mut bindings::xprt_create) -> *mut bindings::rpc_xprt {
+        // SAFETY: By the safety requirements of this function.
+        match unsafe { Self::try_setup(args) } {
+            Ok(xprt) => xprt.as_ptr(),
+            Err(e) => e.to_ptr(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::setup`].
+    unsafe fn try_setup(args: *mut bindings::xprt_create) -> Result<NonNull<bindings::rpc_xprt>> {
+        // SAFETY: By the safety requirements of this function.
+        let svc = NonNull::new(unsafe { (*args).bc_xprt }).ok_or(EINVAL)?;
+        // SAFETY: nfsd holds a reference to the connection.
+        if !class::is_connection::<L>(unsafe { (*svc.as_ptr()).xpt_class }) {
+            return Err(EINVAL);
+        }
+        // SAFETY: As above; its class says that it is one of ours.
+        let connection = unsafe {
+            Transport::<L::Connection, <L::Connection as Connect>::Call>::from_raw(svc.as_ptr())
+        };
+        // SAFETY: By the safety requirements of this function; `connection` is that of `svc`.
+        let xprt = unsafe { Carrier::create(args, svc, connection.data.back())? };
+        // SAFETY: The transport was just made.
+        unsafe { bindings::xprt_get(xprt.as_ptr()) };
+        // INVARIANT: As just taken.
+        connection.data.bind(Channel(xprt));
+        Ok(xprt)
+    }
+}
+
+#[pinned_drop]
+impl<L: Listen> PinnedDrop for Backchannel<L> {
+    fn drop(self: Pin<&mut Self>) {
+        // An error would mean that it is not registered.
+        // SAFETY: By the type invariant. Transports that it has made hold the module.
+        let _ = unsafe { bindings::xprt_unregister_transport(self.class.get().cast()) };
+        CLASS.store(0, Release);
+    }
+}
+
+/// A `struct rpc_xprt` and what carries its Calls.
+///
+/// # Invariants
+///
+/// `xprt` comes from `xprt_alloc` with the size of this type, and `back` is initialised.
+#[repr(C)]
+struct Carrier<B> {
+    xprt: Opaque<bindings::rpc_xprt>,
+    back: ManuallyDrop<Arc<B>>,
+}
+
+impl<B: Back> Carrier<B> {
+    const OPS: &'static bindings::rpc_xprt_ops = &bindings::rpc_xprt_ops {
+        reserve_xprt: Some(bindings::xprt_reserve_xprt_cong),
+        release_xprt: Some(bindings::xprt_release_xprt_cong),
+        alloc_slot: Some(bindings::xprt_alloc_slot),
+        free_slot: Some(bindings::xprt_free_slot),
+        connect: Some(connect),
+        buf_alloc: Some(bindings::task_buf_alloc),
+        buf_free: Some(bindings::task_buf_free),
+        send_request: Some(Self::send_request),
+        wait_for_reply_request: Some(bindings::xprt_wait_for_reply_request_def),
+        release_request: Some(bindings::xprt_release_rqst_cong),
+        close: Some(Self::close),
+        destroy: Some(Self::destroy),
+        print_stats: Some(bindings::xprt_print_stats),
+        inject_disconnect: Some(inject_disconnect),
+        ..pin_init::zeroed()
+    };
+
+    /// Makes the transport of callbacks of `svc`.
+    ///
+    /// # Safety
+    ///
+    /// `args` are those of `setup`, and `svc` is the connection in them.
+    unsafe fn create(
+        args: *mut bindings::xprt_create,
+        svc: NonNull<bindings::svc_xprt>,
+        back: Arc<B>,
+    ) -> Result<NonNull<bindings::rpc_xprt>> {
+        // SAFETY: By the safety requirements of this function.
+        let net = unsafe { (*args).net };
+        // SAFETY: `net` is live. The memory is zeroed, and `SLOTS` requests are made beforehand.
+        let xprt = unsafe { bindings::xprt_alloc(net, size_of::<Self>(), SLOTS, SLOTS) };
+        let xprt = NonNull::new(xprt).ok_or(ENOMEM)?;
+        let raw = xprt.as_ptr();
+        // SAFETY: `args` by the safety requirements of this function, `raw` was just made.
+        if let Err(e) = to_result(unsafe { bindings::xprt_set_peer(raw, args) }) {
+            // SAFETY: As above; nobody else knows it.
+            unsafe { bindings::xprt_free(raw) };
+            return Err(e);
+        }
+        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
+        // SAFETY: The memory has the size of `Self`.
+        unsafe { (&raw mut (*raw.cast::<Self>()).back).write(ManuallyDrop::new(back)) };
+        // CAST: `register` has stored the address; who asks for a transport holds the module.
+        // SAFETY: As above. nfsd holds `svc` until its RPC client is gone.
+        unsafe {
+            (*raw).ops = Self::OPS;
+            (*raw).xprt_class = CLASS.load(Acquire) as *const bindings::xprt_class;
+            (*raw).bc_xprt = svc.as_ptr();
+        }
+        // The reference of `svc`, which `svc_xprt_free` puts.
+        // SAFETY: As above.
+        unsafe { bindings::xprt_get(raw) };
+        // SAFETY: nfsd sets up one transport at a time for a connection.
+        unsafe { (*svc.as_ptr()).xpt_bc_xprt = raw };
+        // SAFETY: The class holds the module while `setup` runs; `destroy` puts this reference.
+        unsafe { bindings::hold_module() };
+        Ok(xprt)
+    }
+
+    /// # Safety
+    ///
+    /// `xprt` was made by [`Self::create`], and lives for `'a`.
+    unsafe fn back<'a>(xprt: *mut bindings::rpc_xprt) -> &'a B {
+        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
+        // SAFETY: By the safety requirements of this function.
+        unsafe { &(*xprt.cast::<Self>()).back }
+    }
+
+    /// # Safety
+    ///
+    /// `rqst` is a request of a transport that [`Self::create`] has made, locked for sending.
+    unsafe extern "C" fn send_request(rqst: *mut bindings::rpc_rqst) -> c_int {
+        // SAFETY: By the safety requirements of this function.
+        let xprt = unsafe { (*rqst).rq_xprt };
+        // SAFETY: As above.
+        let back = unsafe { Self::back(xprt) };
+        if back.is_closing() {
+            // Or the task would come again and again until nfsd has closed the connection.
+            // SAFETY: As above.
+            unsafe { bindings::xprt_disconnect_done(xprt) };
+            return compat::enotconn().to_errno();
+        }
+        // SAFETY: As above.
+        if !unsafe { bindings::xprt_request_get_cong(xprt, rqst) } {
+            return compat::ebadslt().to_errno();
+        }
+        // SAFETY: As above: a request is not null. It stays as it is while it is sent.
+        let call = Call(unsafe { NonNull::new_unchecked(rqst) }, PhantomData);
+        // SAFETY: The function has no preconditions.
+        let now = unsafe { bindings::ktime_get() };
+        // SAFETY: By the safety requirements of this function.
+        unsafe { (*rqst).rq_xtime = now };
+        match back.send(&call) {
+            Ok(()) => {
+                // SAFETY: By the safety requirements of this function.
+                unsafe { (*rqst).rq_xmit_bytes_sent = call.len() };
+                0
+            }
+            Err(e) => e.to_errno(),
+        }
+    }
+
+    /// The Calls that wait come to nothing. As long as the connection is there, later ones go on:
+    /// sunrpc closes a transport also because a Call was not answered in time.
+    ///
+    /// # Safety
+    ///
+    /// `xprt` was made by [`Self::create`].
+    unsafe extern "C" fn close(xprt: *mut bindings::rpc_xprt) {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { bindings::xprt_disconnect_done(xprt) };
+        // SAFETY: As above.
+        if !unsafe { Self::back(xprt) }.is_closing() {
+            // SAFETY: As above.
+            unsafe { bindings::xprt_set_connected(xprt) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `xprt` was made by [`Self::create`], and has no references.
+    unsafe extern "C" fn destroy(xprt: *mut bindings::rpc_xprt) {
+        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
+        // SAFETY: By the safety requirements of this function.
+        unsafe { ManuallyDrop::drop(&mut (*xprt.cast::<Self>()).back) };
+        // SAFETY: As above; nothing of ours is left in it.
+        unsafe { bindings::xprt_dispose(xprt) };
+    }
+}
+
+/// Never reached, as callbacks are not to connect: ends what waits.
+///
+/// # Safety
+///
+/// `xprt` is live.
+unsafe extern "C" fn connect(xprt: *mut bindings::rpc_xprt, _task: *mut bindings::rpc_task) {
+    // SAFETY: By the safety requirements of this function.
+    unsafe { bindings::xprt_refuse_connect(xprt) };
+}
+
+/// # Safety
+///
+/// None.
+unsafe extern "C" fn inject_disconnect(_xprt: *mut bindings::rpc_xprt) {}

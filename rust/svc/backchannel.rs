@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The backchannel: Calls of the server to a client, over the client's own connection (RFC 8167).
+//!
+//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they go out like
+//! inline replies, and so do their replies come in. The client says in each reply how many Calls it
+//! takes at a time.
+
+use super::{
+    call::Call,
+    endpoint::Endpoint,
+    reply,
+    stats, //
+};
+use crate::{
+    abstractions::sunrpc::backchannel::{
+        self,
+        Back,
+        SLOTS, //
+    },
+    compat,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use svcrdma_proto::{
+    encode,
+    header::Reverse, //
+};
+
+impl Back for Endpoint {
+    fn send(&self, call: &backchannel::Call<'_>) -> Result {
+        let len = call.len().saturating_add(encode::REVERSE_LEN);
+        if len > self.thresholds.send as usize {
+            return Err(EMSGSIZE);
+        }
+        let mut message = self
+            .shared
+            .device
+            .pools
+            .spare_reply()
+            .ok_or_else(compat::enobufs)?;
+        message.set_call(call, SLOTS)?;
+        reply::submit_call(self, message)?;
+        stats::CALLBACKS.inc();
+        Ok(())
+    }
+
+    fn is_closing(&self) -> bool {
+        self.shared.is_closing()
+    }
+}
+
+/// A reply to a Call of ours has come in. In a completion.
+pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Reverse) {
+    let body = message.message().get(reverse.body..).unwrap_or(&[]);
+    // The RPC message has the XID as well (RFC 8166, section 4.2.1).
+    let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
+    let channel = endpoint.shared.channel().filter(|_| is_same);
+    let done = channel.is_some_and(|c| c.complete(reverse.xid, body, reverse.credits));
+    match done {
+        true => stats::CALLBACK_REPLIES.inc(),
+        false => stats::IGNORED.inc(),
+    }
+}
