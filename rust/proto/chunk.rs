@@ -16,7 +16,7 @@ pub(crate) const SEGMENT_LEN: u32 = 16;
 /// Bytes of a Read list element: discriminator, position, segment.
 const READ_LEN: u32 = 24;
 
-/// A piece of the client's memory (`xdr_rdma_segment`, RFC 8166, section 4.2.2).
+/// A piece of the client's memory (`xdr_rdma_segment`, RFC 8166, section 3.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Steering tag (rkey) that the memory is registered under.
@@ -77,7 +77,7 @@ pub(crate) struct ReadChunk {
     pub(crate) len: u64,
 }
 
-/// The Read list of a Call (RFC 8166, section 3.4.5).
+/// The Read list of a Call (RFC 8166, section 4.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadList {
     /// Offset of the first element's discriminator.
@@ -206,7 +206,7 @@ impl Chunk {
         Some(Self { at, count })
     }
 
-    /// Takes a Reply chunk off `reader`, which may be absent (RFC 8166, section 3.5.3).
+    /// Takes a Reply chunk off `reader`, which may be absent (RFC 8166, section 4.3.3).
     pub(crate) fn parse_optional(
         reader: &mut Reader<'_>,
         xid: u32,
@@ -275,7 +275,7 @@ impl Iterator for Segments<'_> {
     }
 }
 
-/// The Write list of a Call (RFC 8166, section 3.4.6).
+/// The Write list of a Call (RFC 8166, section 4.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteList {
     /// Offset of the first element's discriminator.

@@ -11,7 +11,7 @@ const VERSION: u8 = 1;
 /// Flag: the sender supports remote invalidation.
 const REMOTE_INVALIDATION: u8 = 1;
 
-/// Threshold of a peer that says nothing, in bytes (RFC 8166, section 3.3.2).
+/// Threshold of a peer that says nothing, in bytes (RFC 8166, section 3.3.3).
 pub const DEFAULT_THRESHOLD: u32 = 1024;
 
 /// What a peer says about itself.
@@ -65,7 +65,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Takes the smaller of both sides' sizes in each direction (RFC 8797, section 3.2).
+    /// Takes the smaller of both sides' sizes in each direction (RFC 8797, section 4.2).
     pub fn negotiate(
         ours_send: u32,
         ours_receive: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transport headers of replies (RFC 8166, sections 4.3 to 4.5).
+//! Transport headers of replies (RFC 8166, sections 4.2, 4.3 and 4.5).
 
 use crate::chunk::Chunk;
 use crate::error::Answer;
@@ -25,7 +25,7 @@ const ERR_CHUNK: u32 = 2;
 /// `credits`, and returns its length, which is [`ReplyPlan::header_len`].
 ///
 /// The Call's Write list and Reply chunk come back with the number of bytes written to each segment
-/// (RFC 8166, section 3.4.6.1). `None`: `out` is too small or the reply is refused.
+/// (RFC 8166, section 3.4.6). `None`: `out` is too small or the reply is refused.
 pub fn reply(
     plan: &ReplyPlan,
     header: &Header,
@@ -79,8 +79,8 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
 pub const REVERSE_LEN: usize = 28;
 
 /// Writes the transport header of a Call of the server's own into `out`, which takes `credits`
-/// replies, and returns its length, [`REVERSE_LEN`] (RFC 8167, section 5.3): RDMA_MSG without chunks.
-/// `None`: `out` is too small.
+/// replies, and returns its length, [`REVERSE_LEN`] (RFC 8167, section 5.1): RDMA_MSG without
+/// chunks. `None`: `out` is too small.
 pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
     fixed(&mut writer, xid, credits, procedure::MSG)?;

@@ -21,7 +21,7 @@ pub const MAX_MESSAGE: usize = 256 * 1024;
 /// Fewest bytes of an RPC message: XID and direction (RFC 5531, section 9).
 pub(crate) const MIN_RPC: u32 = 8;
 
-/// The flavor of RPCSEC_GSS credentials (RFC 2203, section 1).
+/// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
 
 /// `rdma_proc` (RFC 8166, section 4.2.4).
@@ -65,7 +65,7 @@ pub struct Header {
     pub reply: Option<Chunk>,
 }
 
-/// A reverse-direction reply (RFC 8167, section 5.3): RDMA_MSG without chunks.
+/// A reverse-direction reply (RFC 8167, section 5.2): RDMA_MSG without chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reverse {
     /// XID.
@@ -177,7 +177,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     }
 }
 
-/// Takes the words every message of every version starts with (RFC 8166, section 4.2.1).
+/// Takes the words every message of every version starts with (RFC 8166, section 4.2).
 fn fixed(reader: &mut Reader<'_>) -> Option<(u32, u32, u32, u32)> {
     Some((
         reader.word()?,

@@ -256,7 +256,7 @@ impl Iterator for Kept<'_> {
 
 /// Finds the payload that the server marked at `offset` of the reply stream with `len` bytes.
 ///
-/// An eligible result is a variable-length opaque (RFC 8267, section 2), but some encoders mark its
+/// An eligible result is a variable-length opaque (RFC 8267, 4 and 6.1), but some encoders mark its
 /// count instead of its first byte. `stream_word` returns the big-endian word at an offset of the
 /// stream. `None`: neither holds, and the result must stay inline.
 pub fn payload_at(

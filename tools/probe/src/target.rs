@@ -8,7 +8,7 @@ use crate::{
 };
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Where RPC-over-RDMA listens (RFC 8267, section 6).
+/// Where RPC-over-RDMA listens (RFC 8267, section 9).
 const PORT: u16 = 20049;
 
 /// Resolves `host`, which may be followed by a port, and refuses one that is further away than the

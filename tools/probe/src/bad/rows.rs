@@ -193,19 +193,19 @@ pub(super) const ROWS: &[Row] = &[
     row("4.2.4", "RDMA_ERROR of a client", NOTHING, |p| {
         p.fixed(1, procedure::ERROR).word(2).into_bytes()
     }),
-    row("4.2", "no bytes but an XID", NOTHING, |p| {
+    row("4.5", "no bytes but an XID", NOTHING, |p| {
         Xdr::new().word(p.xid).into_bytes()
     }),
-    row("4.2", "12 bytes", NOTHING, |p| {
+    row("4.5", "12 bytes", NOTHING, |p| {
         Xdr::new().words(&[p.xid, 1, 32]).into_bytes()
     }),
-    row("4.3", "no chunk lists", CHUNK, |p| {
+    row("4.5", "no chunk lists", CHUNK, |p| {
         p.fixed(1, procedure::MSG).into_bytes()
     }),
-    row("4.3", "no Write list", CHUNK, |p| {
+    row("4.5", "no Write list", CHUNK, |p| {
         p.fixed(1, procedure::MSG).word(0).into_bytes()
     }),
-    row("4.3", "no Reply chunk", CHUNK, |p| {
+    row("4.5", "no Reply chunk", CHUNK, |p| {
         p.fixed(1, procedure::MSG).words(&[0, 0]).into_bytes()
     }),
     row("4.3.1", "Read list begins with 2", CHUNK, |p| {
@@ -243,22 +243,22 @@ pub(super) const ROWS: &[Row] = &[
             .words(&[0, 0, 1, 1, 1, 4, 0])
             .into_bytes()
     }),
-    row("3.4.4", "position not a multiple of 4", CHUNK, |p| {
+    row("3.4.5", "position not a multiple of 4", CHUNK, |p| {
         p.write(64, &[(-2, 64)])
     }),
-    row("3.4.4", "position beyond the Call", CHUNK, |p| {
+    row("3.4.5", "position beyond the Call", CHUNK, |p| {
         p.write(64, &[(4000, 64)])
     }),
-    row("3.4.4", "position 2^32-4", CHUNK, |p| {
+    row("3.4.5", "position 2^32-4", CHUNK, |p| {
         p.write(64, &[(0xffff_ff00, 64)])
     }),
-    row("3.4.4", "Read chunks that overlap", CHUNK, |p| {
+    row("3.4.5", "Read chunks that overlap", CHUNK, |p| {
         p.write(64, &[(-8, 64), (0, 64)])
     }),
-    row("3.4.5", "Read chunk of 2^32-4 bytes", CHUNK, |p| {
+    row("3.4.4", "Read chunk of 2^32-4 bytes", CHUNK, |p| {
         p.write(64, &[(0, HUGE)])
     }),
-    row("3.4.5", "Read chunk of 5 x 2^30 bytes", CHUNK, |p| {
+    row("3.4.4", "Read chunk of 5 x 2^30 bytes", CHUNK, |p| {
         p.write(
             64,
             &[
@@ -270,17 +270,17 @@ pub(super) const ROWS: &[Row] = &[
             ],
         )
     }),
-    row("3.5.1", "RDMA_NOMSG without a chunk", CHUNK, |p| {
+    row("4.5.2", "RDMA_NOMSG without a chunk", CHUNK, |p| {
         p.nomsg(&[])
     }),
-    row("3.5.1", "RDMA_NOMSG of no bytes", CHUNK, |p| p.nomsg(&[0])),
-    row("3.5.1", "RDMA_NOMSG of 2^32-4 bytes", CHUNK, |p| {
+    row("3.5.3", "RDMA_NOMSG of no bytes", CHUNK, |p| p.nomsg(&[0])),
+    row("3.4.4", "RDMA_NOMSG of 2^32-4 bytes", CHUNK, |p| {
         p.nomsg(&[HUGE])
     }),
     row("4.5.2", "RDMA_MSG without an RPC message", CHUNK, |p| {
         p.fixed(1, procedure::MSG).words(&[0, 0, 0]).into_bytes()
     }),
-    row("4.5.4", "RPC reply to nothing", NOTHING, |p| {
+    row("4", "RPC reply to nothing", NOTHING, |p| {
         p.lists(&[0, 0, 0])
             .iter()
             .copied()
@@ -323,7 +323,7 @@ pub(super) const ROWS: &[Row] = &[
     file_row("3.4.6", "Write chunk and unused Reply chunk", REPLY, |p| {
         p.read(Some(&[65536]), Some(&[65536]))
     }),
-    file_row("3.5.2", "Reply chunk of two segments", REPLY, |p| {
+    file_row("3.5.3", "Reply chunk of two segments", REPLY, |p| {
         p.read(None, Some(&[60000, 10000]))
     }),
     row("3.4.5", "Read chunk of two segments", REPLY, |p| {
