@@ -15,6 +15,7 @@
 #include <linux/sunrpc/svcauth.h>
 #include <linux/sunrpc/svcauth_gss.h>
 #include <linux/sunrpc/xprt.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
@@ -41,6 +42,18 @@ bool svcrdma_helper_page_is_private(struct page *page)
 {
 	return !PageCompound(page) && page_ref_count(page) == 1 &&
 	       !page_folio(page)->mapping && !PageLRU(page);
+}
+
+/* net/net_namespace.h */
+
+void svcrdma_helper_net_get(struct net *net)
+{
+	get_net(net);
+}
+
+void svcrdma_helper_net_put(struct net *net)
+{
+	put_net(net);
 }
 
 /* linux/workqueue.h */

@@ -38,6 +38,8 @@ struct Module {
     class: Class<svc::Listener>,
     #[pin]
     backchannel: Backchannel<svc::Listener>,
+    #[pin]
+    view: svc::view::View,
     _sysctl: Sysctl,
     _watchdog: svc::Watchdog,
     #[pin]
@@ -54,6 +56,7 @@ impl kernel::InPlaceModule for Module {
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server)?,
                 _sysctl: svc::stats::register()?,
+                view <- svc::view::show(server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),
             }? Error))

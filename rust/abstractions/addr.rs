@@ -78,4 +78,38 @@ impl Net<'_> {
     pub(super) fn as_ptr(self) -> *mut bindings::net {
         self.0.as_ptr()
     }
+
+    /// Takes a reference.
+    pub(crate) fn keep(self) -> OwnedNet {
+        // SAFETY: By the type's lifetime the namespace is live.
+        unsafe { bindings::net_get(self.as_ptr()) };
+        // INVARIANT: As just taken.
+        OwnedNet(self.0)
+    }
+}
+
+/// A reference to a network namespace.
+///
+/// # Invariants
+///
+/// This value owns one reference.
+pub(crate) struct OwnedNet(NonNull<bindings::net>);
+
+// SAFETY: The reference count is atomic, and nothing else is done with it here.
+unsafe impl Send for OwnedNet {}
+// SAFETY: As above.
+unsafe impl Sync for OwnedNet {}
+
+impl OwnedNet {
+    /// The namespace.
+    pub(crate) fn get(&self) -> Net<'_> {
+        Net(self.0, PhantomData)
+    }
+}
+
+impl Drop for OwnedNet {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::net_put(self.0.as_ptr()) };
+    }
 }

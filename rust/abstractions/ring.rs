@@ -34,6 +34,11 @@ impl<T> Ring<T> {
         }
     }
 
+    /// The number of items.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0

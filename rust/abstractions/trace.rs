@@ -32,6 +32,21 @@ event!(
     (conn: u64, status: i32, receive: u32, send: u32, credits: u32)
 );
 event!(
+    /// A Call was received: `len` bytes in the message, `read` in its Read chunks, so many Write
+    /// chunks, and whether (1) there is a Reply chunk.
+    call,
+    __tracepoint_svcrdma_rs_call,
+    rust_do_trace_svcrdma_rs_call,
+    (conn: u64, xid: u32, len: u32, read: u32, writes: u32, reply: u32)
+);
+event!(
+    /// A reply of `len` bytes is sent, `sent` of them inline.
+    reply,
+    __tracepoint_svcrdma_rs_reply,
+    rust_do_trace_svcrdma_rs_reply,
+    (conn: u64, xid: u32, len: u32, sent: u32, credits: u32)
+);
+event!(
     /// A connection starts to close.
     close,
     __tracepoint_svcrdma_rs_close,

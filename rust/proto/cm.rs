@@ -82,10 +82,16 @@ impl Thresholds {
 
 /// Makes our private data. Sizes are in bytes and rounded down to whole KiB, 1 to 256 of them.
 ///
-/// The flag is not set: it speaks of the sender's own memory, of which we register none for peers.
-pub fn private_data(send: u32, receive: u32) -> [u8; 8] {
+/// A peer expects Send With Invalidate only if both sides have said that they support it (RFC 8797,
+/// section 4.1).
+pub fn private_data(send: u32, receive: u32, can_invalidate: bool) -> [u8; 8] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
-    [m0, m1, m2, m3, VERSION, 0, code(send), code(receive)]
+    let flags = if can_invalidate {
+        REMOTE_INVALIDATION
+    } else {
+        0
+    };
+    [m0, m1, m2, m3, VERSION, flags, code(send), code(receive)]
 }
 
 /// Returns the bytes that `code` stands for (RFC 8797, section 4.2).
@@ -136,12 +142,14 @@ mod tests {
 
     #[test]
     fn sizes_are_coded_in_kib() {
-        let codes = |size| private_data(size, size)[6];
+        let codes = |size| private_data(size, size, false)[6];
         assert_eq!([0, 1023, 1024, 2047, 2048].map(codes), [0, 0, 0, 0, 1]);
         assert_eq!([256 * 1024, 257 * 1024, u32::MAX].map(codes), [255; 3]);
-        let ours = Peer::parse(&private_data(4096, 8192));
+        let ours = Peer::parse(&private_data(4096, 8192, false));
         assert_eq!((ours.send, ours.receive), (4096, 8192));
         assert!(!ours.remote_invalidation);
+        let can = Peer::parse(&private_data(4096, 8192, true));
+        assert!(can.remote_invalidation);
     }
 
     #[test]

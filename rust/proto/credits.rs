@@ -49,6 +49,11 @@ impl Credits {
         self.unanswered
     }
 
+    /// Returns the highest grant ever sent.
+    pub fn highest(&self) -> u32 {
+        self.highest
+    }
+
     /// A Call was received that asks for `requested` credits.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ pub fn reply(
         Form::Refused => return None,
     };
     let mut writer = Writer::new(out);
-    fixed(&mut writer, header.xid, credits, proc)?;
+    fixed(&mut writer, header.xid, VERSION, credits, proc)?;
     // A reply has no Read list.
     writer.word(0)?;
     let mut index = 0u32;
@@ -61,14 +61,14 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
     match answer {
         Answer::Drop => return None,
-        Answer::Version { xid } => {
-            fixed(&mut writer, xid, credits, procedure::ERROR)?;
+        Answer::Version { xid, version } => {
+            fixed(&mut writer, xid, version, credits, procedure::ERROR)?;
             writer.word(ERR_VERS)?;
             writer.word(VERSION)?;
             writer.word(VERSION)?;
         }
         Answer::Chunk { xid } => {
-            fixed(&mut writer, xid, credits, procedure::ERROR)?;
+            fixed(&mut writer, xid, VERSION, credits, procedure::ERROR)?;
             writer.word(ERR_CHUNK)?;
         }
     }
@@ -83,7 +83,7 @@ pub const REVERSE_LEN: usize = 28;
 /// chunks. `None`: `out` is too small.
 pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
-    fixed(&mut writer, xid, credits, procedure::MSG)?;
+    fixed(&mut writer, xid, VERSION, credits, procedure::MSG)?;
     for _ in 0..3 {
         writer.word(0)?;
     }
@@ -91,9 +91,9 @@ pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
 }
 
 /// Writes the four words each message starts with.
-fn fixed(writer: &mut Writer<'_>, xid: u32, credits: u32, proc: u32) -> Option<()> {
+fn fixed(writer: &mut Writer<'_>, xid: u32, version: u32, credits: u32, proc: u32) -> Option<()> {
     writer.word(xid)?;
-    writer.word(VERSION)?;
+    writer.word(version)?;
     writer.word(credits)?;
     writer.word(proc)
 }
@@ -128,11 +128,14 @@ mod tests {
         let words = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
         assert_eq!(out[..19], words);
         assert_eq!((out[19], out[20]), (2, 0xff));
-        assert_eq!(error(Answer::Version { xid }, 3, &mut out), Some(28));
-        assert_eq!(out[..19], words);
+        // Its version is that of the refused message (RFC 8166, section 4.5).
+        let version = Answer::Version { xid, version: 9 };
+        assert_eq!(error(version, 3, &mut out), Some(28));
+        assert_eq!(out[..8], [1, 2, 3, 4, 0, 0, 0, 9]);
+        assert_eq!(out[8..19], words[8..]);
         assert_eq!(out[19..28], [1, 0, 0, 0, 1, 0, 0, 0, 1]);
         assert_eq!(error(Answer::Chunk { xid }, 3, &mut out[..19]), None);
-        assert_eq!(error(Answer::Version { xid }, 3, &mut out[..27]), None);
+        assert_eq!(error(version, 3, &mut out[..27]), None);
     }
 
     #[test]

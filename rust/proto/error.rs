@@ -5,7 +5,7 @@
 /// Why a received message was refused; one variant per reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Fewer than the 16 bytes every message starts with.
+    /// Fewer than the 28 bytes of the shortest header.
     Short,
     /// More bytes than any receive buffer has.
     Long,
@@ -15,6 +15,8 @@ pub enum DecodeError {
     Version {
         /// XID of the refused message.
         xid: u32,
+        /// Its version.
+        version: u32,
     },
     /// An obsolete or unknown procedure.
     Procedure {
@@ -92,6 +94,8 @@ pub enum Answer {
     Version {
         /// XID of the refused message.
         xid: u32,
+        /// Its version, which the answer repeats.
+        version: u32,
     },
     /// RDMA_ERROR with ERR_CHUNK.
     Chunk {
@@ -105,7 +109,7 @@ impl DecodeError {
     pub fn answer(&self) -> Answer {
         match *self {
             Self::Short | Self::Long | Self::ReverseChunks => Answer::Drop,
-            Self::Version { xid } => Answer::Version { xid },
+            Self::Version { xid, version } => Answer::Version { xid, version },
             Self::Procedure { xid }
             | Self::Truncated { xid }
             | Self::Discriminator { xid }
@@ -159,7 +163,10 @@ mod tests {
             (DecodeError::Short, Answer::Drop),
             (DecodeError::Long, Answer::Drop),
             (DecodeError::ReverseChunks, Answer::Drop),
-            (DecodeError::Version { xid }, Answer::Version { xid }),
+            (
+                DecodeError::Version { xid, version: 2 },
+                Answer::Version { xid, version: 2 },
+            ),
             (DecodeError::Procedure { xid }, chunk),
             (DecodeError::Truncated { xid }, chunk),
             (DecodeError::Discriminator { xid }, chunk),

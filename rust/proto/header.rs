@@ -15,6 +15,10 @@ use crate::wire::Reader;
 /// Protocol version (`rdma_vers`).
 pub(crate) const VERSION: u32 = 1;
 
+/// Bytes of the shortest message: four words, and an empty Read list, Write list and Reply chunk. What
+/// is shorter is dropped before it is looked at (RFC 8166, section 4.5).
+pub const MIN_MESSAGE: usize = 28;
+
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
@@ -143,6 +147,9 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     if msg.len() > MAX_MESSAGE {
         return Err(DecodeError::Long);
     }
+    if msg.len() < MIN_MESSAGE {
+        return Err(DecodeError::Short);
+    }
     let mut reader = Reader::new(msg);
     let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
     // An error is never answered, whatever its version: two peers could go on for ever.
@@ -150,7 +157,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
         return Ok(Received::Error { xid });
     }
     if version != VERSION {
-        return Err(DecodeError::Version { xid });
+        return Err(DecodeError::Version { xid, version });
     }
     let kind = match proc {
         procedure::MSG => Kind::Msg,
@@ -253,28 +260,33 @@ mod tests {
     #[test]
     fn fixed_words_decide_first() {
         let xid = 5;
-        let msg = message(&[xid, 2, 1, 0]);
-        for len in 0..16 {
-            assert_eq!(decode(&msg[..len]), Err(DecodeError::Short));
+        let with = |version, proc| decoded(&[xid, version, 1, proc, 0, 0, 0]);
+        for version in [0, 2, u32::MAX] {
+            assert_eq!(with(version, 0), Err(DecodeError::Version { xid, version }));
+            assert_eq!(with(version, 3), Err(DecodeError::Version { xid, version }));
+            // An ERR_VERS may carry any version, and is not answered.
+            assert_eq!(with(version, 4), Ok(Received::Error { xid }));
         }
-        assert_eq!(decode(&msg), Err(DecodeError::Version { xid }));
-        assert_eq!(decoded(&[xid, 0, 1, 3]), Err(DecodeError::Version { xid }));
         // RDMA_MSGP and what nobody knows.
-        assert_eq!(
-            decoded(&[xid, 1, 1, 2]),
-            Err(DecodeError::Procedure { xid })
-        );
-        assert_eq!(
-            decoded(&[xid, 1, 1, 5]),
-            Err(DecodeError::Procedure { xid })
-        );
-        assert_eq!(decoded(&[xid, 1, 1, 3]), Ok(Received::Done));
-        assert_eq!(decoded(&[xid, 1, 1, 4, 2]), Ok(Received::Error { xid }));
-        // An ERR_VERS may carry any version, and is not answered.
-        assert_eq!(
-            decoded(&[xid, 7, 1, 4, 1, 7, 7]),
-            Ok(Received::Error { xid })
-        );
+        assert_eq!(with(1, 2), Err(DecodeError::Procedure { xid }));
+        assert_eq!(with(1, 5), Err(DecodeError::Procedure { xid }));
+        assert_eq!(with(1, 3), Ok(Received::Done));
+        assert_eq!(with(1, 4), Ok(Received::Error { xid }));
+    }
+
+    #[test]
+    fn messages_have_a_shortest() {
+        for words in [
+            [5, 1, 1, 1, 0, 0, 0],
+            [5, 2, 1, 0, 0, 0, 0],
+            [5, 1, 1, 4, 2, 0, 0],
+        ] {
+            let msg = message(&words);
+            assert_ne!(decode(&msg), Err(DecodeError::Short));
+            for len in 0..MIN_MESSAGE {
+                assert_eq!(decode(&msg[..len]), Err(DecodeError::Short));
+            }
+        }
     }
 
     #[test]

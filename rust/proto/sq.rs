@@ -36,6 +36,11 @@ impl SendQueue {
         self.depth.saturating_sub(self.outstanding)
     }
 
+    /// Returns how many entries are outstanding.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
     /// Whether nothing is outstanding.
     pub fn empty(&self) -> bool {
         self.outstanding == 0

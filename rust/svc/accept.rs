@@ -129,7 +129,8 @@ fn connect(
     qp: Qp<Endpoint, Shared>,
 ) -> Result {
     let reads = u32::from(shared.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
-    let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32);
+    let can_invalidate = hardware.limits.mem_mgt_extensions;
+    let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32, can_invalidate);
     let accepted = qp
         .id()
         .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX));

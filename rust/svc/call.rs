@@ -134,6 +134,15 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
             let planned = layout::plan(&header, call.message(), endpoint.max_pages);
             match planned {
                 Ok(layout) => {
+                    let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
+                    trace::call(
+                        endpoint.shared.number(),
+                        header.xid,
+                        len,
+                        layout.sink_len(),
+                        header.writes.chunks(),
+                        u32::from(header.reply.is_some()),
+                    );
                     call.header = header;
                     call.layout = layout;
                     begin(endpoint, call);
@@ -169,7 +178,7 @@ fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
     stats::MALFORMED.inc();
     let xid = match error.answer() {
         Answer::Drop => 0,
-        Answer::Version { xid } | Answer::Chunk { xid } => xid,
+        Answer::Version { xid, .. } | Answer::Chunk { xid } => xid,
     };
     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
     trace::malformed(endpoint.shared.number(), xid, error.code(), len);

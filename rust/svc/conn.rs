@@ -14,6 +14,7 @@ use super::{
     call::Call,
     device::Device,
     endpoint::Endpoint,
+    history::seconds_since,
     stats, //
 };
 use crate::abstractions::{
@@ -50,6 +51,10 @@ use kernel::{
         ArcBorrow,
         SpinLock, //
     },
+    time::{
+        Instant,
+        Monotonic, //
+    },
     workqueue::{
         Work,
         WorkItem, //
@@ -75,6 +80,8 @@ pub(super) enum Cause {
     Accept(i32),
     /// It waited too long to be accepted.
     AcceptTimeout,
+    /// It was accepted and made no Call for too long.
+    Silent,
     /// Too many wait to be accepted.
     Busy,
     /// The peer sends more Calls than it has credits.
@@ -114,6 +121,7 @@ impl Cause {
             Cause::Stalled => (12, 0),
             Cause::NoMemory => (13, 0),
             Cause::Results(errno) => (14, errno),
+            Cause::Silent => (15, 0),
         }
     }
 
@@ -135,6 +143,7 @@ impl fmt::Display for Cause {
             Cause::ListenerGone => f.write_str("the listener was removed"),
             Cause::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
             Cause::AcceptTimeout => f.write_str("not accepted in time"),
+            Cause::Silent => f.write_str("no first Call in time"),
             Cause::Busy => f.write_str("too many connections wait to be accepted"),
             Cause::CreditOverrun => f.write_str("more Calls than credits"),
             Cause::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
@@ -182,7 +191,9 @@ enum Doomed {
 struct State {
     phase: Phase,
     credits: Credits,
-    /// Seconds that the peer has waited to be accepted.
+    /// Calls that have come.
+    calls: u64,
+    /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
     waited: u32,
     /// Who awaits replies of the client, while the connection is established.
     channel: Option<Channel>,
@@ -193,6 +204,7 @@ struct State {
 pub(crate) struct Shared {
     number: u64,
     peer: Addr,
+    since: Instant<Monotonic>,
     /// The most credits that there is room for: those that were set when the peer connected.
     pub(super) max_credits: u32,
     pub(super) device: Arc<Device>,
@@ -238,6 +250,7 @@ impl Shared {
         let state = State {
             phase: Phase::Accepting,
             credits: Credits::new(grant),
+            calls: 0,
             waited: 0,
             channel: None,
         };
@@ -245,6 +258,7 @@ impl Shared {
             try_pin_init!(Self {
                 number,
                 peer,
+                since: Instant::now(),
                 max_credits: grant,
                 device,
                 offer,
@@ -288,6 +302,7 @@ impl Shared {
         let accepting = matches!(state.phase, Phase::Accepting);
         if accepting {
             state.phase = Phase::Established(endpoint.clone());
+            state.waited = 0;
         }
         accepting
     }
@@ -338,6 +353,7 @@ impl Shared {
     fn report(&self, cause: Cause) {
         let (code, detail) = cause.code();
         trace::close(self.number, code, detail);
+        self.device.history.add(self.number, self.peer, cause);
         if cause.is_normal() {
             return;
         }
@@ -349,7 +365,9 @@ impl Shared {
 
     /// A Call has come that asks for `credits`; `false` if it is one too many.
     pub(super) fn count_call(&self, credits: u32) -> bool {
-        self.state.lock().credits.on_call(credits).is_ok()
+        let mut state = self.state.lock();
+        state.calls = state.calls.wrapping_add(1);
+        state.credits.on_call(credits).is_ok()
     }
 
     /// A Call gets its reply: the credits to grant with it.
@@ -368,24 +386,71 @@ impl Shared {
 
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
-        let endpoint = {
+        let (late, endpoint) = {
             let mut state = self.state.lock();
+            state.waited = state.waited.saturating_add(seconds);
+            let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
-                Phase::Established(endpoint) => endpoint.clone(),
+                Phase::Established(endpoint) => {
+                    let silent = calls == 0 && waited > stats::FIRST_CALL_SECONDS.get();
+                    (silent.then_some(Cause::Silent), Some(endpoint.clone()))
+                }
                 Phase::Pending(_) => {
-                    state.waited = state.waited.saturating_add(seconds);
-                    let late = state.waited > stats::PENDING_SECONDS.get();
-                    drop(state);
-                    if late {
-                        self.close(Cause::AcceptTimeout);
-                    }
-                    return;
+                    let late = waited > stats::PENDING_SECONDS.get();
+                    (late.then_some(Cause::AcceptTimeout), None)
                 }
                 _ => return,
             }
         };
-        endpoint.tick(seconds);
+        match (late, endpoint) {
+            (Some(cause), _) => self.close(cause),
+            (None, Some(endpoint)) => endpoint.tick(seconds),
+            (None, None) => {}
+        }
     }
+
+    /// How it is now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let state = self.state.lock();
+        let (phase, endpoint) = match &state.phase {
+            Phase::Pending(_) => ("pending", None),
+            Phase::Accepting => ("accepting", None),
+            Phase::Established(endpoint) => ("established", Some(endpoint.clone())),
+            Phase::Closing(_) => ("closing", None),
+            Phase::Dead => ("dead", None),
+        };
+        Snapshot {
+            phase,
+            calls: state.calls,
+            unanswered: state.credits.unanswered(),
+            granted: state.credits.highest(),
+            endpoint,
+        }
+    }
+
+    /// Seconds since the peer has asked to connect.
+    pub(super) fn age(&self) -> i64 {
+        seconds_since(self.since)
+    }
+
+    /// The peer's address.
+    pub(super) fn peer(&self) -> &Addr {
+        &self.peer
+    }
+}
+
+/// How a connection is.
+pub(super) struct Snapshot {
+    /// The name of its phase.
+    pub(super) phase: &'static str,
+    /// Calls that have come.
+    pub(super) calls: u64,
+    /// Calls that have no reply yet.
+    pub(super) unanswered: u32,
+    /// Credits, the most that it was granted.
+    pub(super) granted: u32,
+    /// Its hardware half, if it is established.
+    pub(super) endpoint: Option<Arc<Endpoint>>,
 }
 
 impl WorkItem for Shared {

@@ -13,6 +13,7 @@ use super::{
         Shared, //
     },
     hardware::Hardware,
+    history::History,
     pool::Pools, //
 };
 use crate::abstractions::{
@@ -29,6 +30,7 @@ use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
     rbtree::RBTree,
+    str::CStr,
     sync::{
         Arc,
         Mutex, //
@@ -74,6 +76,7 @@ pub(crate) struct Device {
     #[pin]
     connections: Mutex<Connections>,
     pub(super) pools: Pools,
+    pub(super) history: History,
     queue: Arc<OwnedQueue>,
     #[pin]
     refill: Work<Device>,
@@ -94,12 +97,14 @@ impl WorkItem for Device {
 impl Device {
     fn new(ib: IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let pools = Pools::new()?;
+        let history = History::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 ib,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 connections <- new_mutex!(Connections::new(), "svcrdma connections"),
                 pools,
+                history,
                 queue,
                 refill <- new_work!("svcrdma refill"),
             }),
@@ -166,6 +171,32 @@ impl Device {
         }
     }
 
+    /// As [`Self::for_each`], until an error.
+    pub(super) fn try_for_each<E>(
+        &self,
+        f: impl FnMut(&Arc<Shared>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.connections.lock().table.values().try_for_each(f)
+    }
+
+    /// The number of its connections. May sleep.
+    pub(super) fn connection_count(&self) -> usize {
+        self.connections.lock().table.values().count()
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &CStr {
+        self.ib.name()
+    }
+
+    /// The number of Receive buffers, if the device is in use. May sleep.
+    pub(super) fn receives(&self) -> Option<usize> {
+        match &*self.state.lock() {
+            State::Used(hardware) => Some(hardware.receives.count()),
+            _ => None,
+        }
+    }
+
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
     fn tick(self: &Arc<Self>, seconds: u32) {
         self.for_each(|shared| shared.tick(seconds));
@@ -218,14 +249,26 @@ impl Devices {
 
     /// Does what is to be done every `seconds`. May sleep.
     pub(super) fn tick(&self, seconds: u32) {
+        // No error can come of this.
+        let _ = self.try_for_each(|device| {
+            device.tick(seconds);
+            Ok::<(), Error>(())
+        });
+    }
+
+    /// Calls `f` for each device, until an error. May sleep.
+    pub(super) fn try_for_each<E>(
+        &self,
+        mut f: impl FnMut(&Arc<Device>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut i: usize = 0;
         loop {
             // Not under the lock: a device may be waiting for its hardware.
             let device = self.list.lock().get(i).cloned();
             let Some(device) = device else {
-                return;
+                return Ok(());
             };
-            device.tick(seconds);
+            f(&device)?;
             i = i.saturating_add(1);
         }
     }

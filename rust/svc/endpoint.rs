@@ -24,8 +24,10 @@ use super::{
     },
 };
 use crate::abstractions::{
+    page::PAGE_SIZE,
     rdma::{
         fifo::{
+            self,
             Fifo,
             Size,
             Step, //
@@ -184,16 +186,34 @@ impl Endpoint {
         self.quota.lock().next()
     }
 
+    /// How much it has to do.
+    pub(super) fn load(&self) -> Load {
+        Load {
+            fifo: self.fifo.load(),
+            reading_kib: self.quota.lock().used().saturating_mul(PAGE_SIZE / 1024),
+        }
+    }
+
     /// Looks for work that does not complete; `seconds` have passed since the last time.
     pub(super) fn tick(&self, seconds: u32) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
             return;
         }
-        if self.fifo.tick(seconds) > stats::STALL_SECONDS.get() {
-            self.shared.close(Cause::Stalled);
+        match self.fifo.tick(seconds) {
+            Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),
+            Ok(_) => {}
+            Err(e) => self.shared.close(Cause::Post(e.to_errno())),
         }
     }
+}
+
+/// How much an endpoint has to do.
+pub(super) struct Load {
+    /// Posted and waiting work.
+    pub(super) fifo: fifo::Load,
+    /// KiB of memory under RDMA Read.
+    pub(super) reading_kib: usize,
 }
 
 impl Handler for Endpoint {

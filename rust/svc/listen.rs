@@ -4,6 +4,9 @@
 //!
 //! The connection manager calls [`Port`] with the listener's own lock held, so what is slow is left
 //! to whoever accepts. How many connections wait is bounded by the inbox.
+//!
+//! A listener that is bound to an address goes with the device that has it. Its [`Port`] stays, and
+//! the watchdog listens again as soon as a device has that address.
 
 use super::{
     accept,
@@ -19,7 +22,8 @@ use super::{
 use crate::abstractions::{
     addr::{
         Addr,
-        Net, //
+        Net,
+        OwnedNet, //
     },
     rdma::cm::{
         CmId,
@@ -40,6 +44,7 @@ use crate::abstractions::{
 use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
+    rbtree::RBTree,
     sync::{
         Arc,
         ArcBorrow,
@@ -55,14 +60,25 @@ use svcrdma_proto::cm::Peer;
 /// Connections that can wait to be accepted, per listener.
 const PENDING: usize = 128;
 
+/// Whether there is an id that listens.
+enum Binding {
+    /// Yes.
+    Listening(CmId<Port>),
+    /// The device that had this address is gone.
+    Lost(Addr),
+    /// Not yet, or not any more.
+    Closed,
+}
+
 /// What a listening id calls.
 #[pin_data]
 pub(crate) struct Port {
+    number: u64,
     server: Arc<Server>,
+    net: OwnedNet,
     inbox: Arc<Inbox<Arc<Shared>>>,
-    /// Gone when the listener is, or when the device it was bound to is.
     #[pin]
-    id: Mutex<Option<CmId<Port>>>,
+    binding: Mutex<Binding>,
     #[pin]
     work: Work<Port>,
 }
@@ -76,24 +92,53 @@ impl WorkItem for Port {
 
     /// Destroys the id, which its own handler must not do. Sleeps.
     fn run(this: Arc<Port>) {
-        this.close();
+        this.lose();
     }
 }
 
 impl Port {
     /// Listens; returns the address with the port that was chosen.
-    fn listen(self: &Arc<Self>, net: Net<'_>, addr: &Addr) -> Result<Addr> {
+    fn listen(self: &Arc<Self>, addr: &Addr) -> Result<Addr> {
         // Under the lock, or a removal of the device could come before the id is here.
-        let mut slot = self.id.lock();
-        let id = CmId::listen(net, addr, self.clone())?;
+        let mut binding = self.binding.lock();
+        let id = CmId::listen(self.net.get(), addr, self.clone())?;
         let local = id.local();
-        *slot = Some(id);
+        *binding = Binding::Listening(id);
         Ok(local)
     }
 
+    /// Listens again if the device was lost and another one has its address. May sleep.
+    pub(super) fn listen_again(self: &Arc<Self>) {
+        let mut binding = self.binding.lock();
+        let Binding::Lost(addr) = &*binding else {
+            return;
+        };
+        let addr = *addr;
+        if let Ok(id) = CmId::listen(self.net.get(), &addr, self.clone()) {
+            *binding = Binding::Listening(id);
+            pr_info!("listening on {} again\n", addr);
+        }
+    }
+
+    /// The device of the id goes. Sleeps.
+    fn lose(&self) {
+        let mut binding = self.binding.lock();
+        let id = match core::mem::replace(&mut *binding, Binding::Closed) {
+            Binding::Listening(id) => id,
+            other => {
+                *binding = other;
+                return;
+            }
+        };
+        *binding = Binding::Lost(id.local());
+        drop(binding);
+        pr_info!("not listening on {}: its device was removed\n", id.local());
+    }
+
+    /// Listens no more. Sleeps.
     fn close(&self) {
-        let id = self.id.lock().take();
-        drop(id);
+        let binding = core::mem::replace(&mut *self.binding.lock(), Binding::Closed);
+        drop(binding);
     }
 
     /// Makes a connection of a connect request, and lets nfsd accept it.
@@ -163,15 +208,20 @@ impl Listen for Listener {
         let ports_inbox = inbox.clone();
         let port = Arc::pin_init(
             pin_init!(Port {
+                number: server.number(),
                 server: server.clone(),
+                net: net.keep(),
                 inbox: ports_inbox,
-                id <- new_mutex!(None, "svcrdma listener"),
+                binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
                 work <- new_work!("svcrdma listener"),
             }),
             GFP_KERNEL,
         )?;
-        let local = port.listen(net, addr)?;
-        Ok((Self { port }, inbox, local))
+        server.ports.add(&port)?;
+        // On an error dropping it takes it off again.
+        let listener = Self { port };
+        let local = listener.port.listen(addr)?;
+        Ok((listener, inbox, local))
     }
 
     fn accept(
@@ -187,6 +237,48 @@ impl Listen for Listener {
     }
 
     fn detach(&self) {
+        self.port.server.ports.remove(&self.port);
         self.port.close();
+    }
+}
+
+impl Drop for Listener {
+    /// Sleeps.
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// The ports of all listeners.
+#[pin_data]
+pub(super) struct Ports {
+    #[pin]
+    table: Mutex<RBTree<u64, Arc<Port>>>,
+}
+
+impl Ports {
+    /// Makes an empty table.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            table <- new_mutex!(RBTree::new(), "svcrdma ports"),
+        })
+    }
+
+    fn add(&self, port: &Arc<Port>) -> Result {
+        let mut table = self.table.lock();
+        table.try_create_and_insert(port.number, port.clone(), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    fn remove(&self, port: &Port) {
+        let port = self.table.lock().remove(&port.number);
+        drop(port);
+    }
+
+    /// Has ports listen again whose device is back. May sleep.
+    pub(super) fn tick(&self) {
+        for port in self.table.lock().values() {
+            port.listen_again();
+        }
     }
 }

@@ -14,7 +14,7 @@
 //! | the connection ends | `conn` says why, `endpoint` gives everything back |
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog` closes what
-//! makes no progress, and `stats` counts.
+//! makes no progress, `stats` counts, and `view` shows what there is; `history` remembers what has ended.
 
 mod accept;
 mod backchannel;
@@ -23,6 +23,7 @@ mod conn;
 mod device;
 mod endpoint;
 mod hardware;
+mod history;
 mod listen;
 mod pool;
 mod quota;
@@ -30,6 +31,7 @@ mod read;
 mod reply;
 pub(crate) mod stats;
 mod stock;
+pub(crate) mod view;
 mod watchdog;
 mod work;
 
@@ -52,6 +54,7 @@ use kernel::{
 
 pub(crate) use device::Devices;
 pub(crate) use listen::Listener;
+use listen::Ports;
 pub(crate) use watchdog::start as start_watchdog;
 
 /// The name that `portlist`, nfsd netlink and the RDMA core know us by.
@@ -62,12 +65,15 @@ pub(crate) const CLASS: &CStr = c"rdma";
 pub(crate) const IDENT: c_int = 0x5253;
 
 /// What there is one of.
+#[pin_data]
 pub(crate) struct Server {
     /// Devices and their connections.
     pub(crate) devices: Arc<Devices>,
     /// Where connections are torn down and pools refilled.
     pub(crate) queue: Arc<OwnedQueue>,
-    next_connection: Atomic<u64>,
+    #[pin]
+    ports: Ports,
+    next_number: Atomic<u64>,
 }
 
 impl Server {
@@ -75,22 +81,25 @@ impl Server {
     pub(crate) fn new() -> Result<Arc<Self>> {
         let queue = Arc::new(OwnedQueue::new()?, GFP_KERNEL)?;
         let devices = Devices::new(queue.clone())?;
-        let server = Self {
-            devices,
-            queue,
-            next_connection: Atomic::new(1),
-        };
-        Ok(Arc::new(server, GFP_KERNEL)?)
+        Arc::pin_init(
+            pin_init!(Self {
+                devices,
+                queue,
+                ports <- Ports::new(),
+                next_number: Atomic::new(1),
+            }),
+            GFP_KERNEL,
+        )
     }
 
-    /// A number for a new connection: they are never used again.
+    /// A number for a new connection or port: they are never used again.
     fn number(&self) -> u64 {
-        self.next_connection.fetch_add(1, Relaxed)
+        self.next_number.fetch_add(1, Relaxed)
     }
 }
 
 /// The watchdog of a [`Server`].
-pub(crate) type Watchdog = Pin<KBox<Periodic<Devices>>>;
+pub(crate) type Watchdog = Pin<KBox<Periodic<Server>>>;
 
 /// Waits, when dropped, until what is queued has run: after it nothing of ours is on the way.
 pub(crate) struct Flush(pub(crate) Arc<OwnedQueue>);

@@ -274,6 +274,17 @@ impl Pools {
         served
     }
 
+    /// What is in them.
+    pub(super) fn count(&self) -> Count {
+        let inner = self.inner.lock();
+        Count {
+            pages: inner.total,
+            pages_free: inner.pages.len(),
+            waiting: inner.waiting.len(),
+            replies: inner.replies.len(),
+        }
+    }
+
     /// Whether Calls wait.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.inner.lock().waiting.is_empty()
@@ -371,6 +382,18 @@ impl Pools {
             drop(page);
         }
     }
+}
+
+/// What is in the pools.
+pub(super) struct Count {
+    /// Pages that exist for Read chunks.
+    pub(super) pages: usize,
+    /// Those of them that nobody uses.
+    pub(super) pages_free: usize,
+    /// Calls that wait for pages.
+    pub(super) waiting: usize,
+    /// Send contexts that nobody uses.
+    pub(super) replies: usize,
 }
 
 /// What became of a request for a sink.

@@ -63,6 +63,11 @@ impl Quota {
         self.waiting.pop()
     }
 
+    /// Pages under RDMA Read.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
     /// Takes out a Call that will not go on.
     pub(super) fn give_up(&mut self) -> Option<Call> {
         self.waiting.pop()

@@ -288,6 +288,8 @@ fn prepare(
     if endpoint.thresholds.invalidate {
         reply.invalidate = header.invalidatable(message);
     }
+    let inline = reply.plan.inline_len();
+    trace::reply(endpoint.shared.number(), header.xid, len, inline, credits);
     reply.set_results(endpoint, &header, message, credits, rqst)
 }
 

@@ -86,6 +86,8 @@ limits! {
     READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that posted work may take before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
+    /// Seconds after which a connection must have made its first Call.
+    FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
 }

@@ -3,7 +3,6 @@
 //! The watchdog: closes what makes no progress, and adjusts what is pooled.
 
 use super::{
-    device::Devices,
     Server,
     Watchdog, //
 };
@@ -11,18 +10,22 @@ use crate::abstractions::workqueue::{
     Periodic,
     Tick, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// Seconds between two looks.
 const SECONDS: u32 = 2;
 
-impl Tick for Devices {
+impl Tick for Server {
     fn tick(&self) {
-        Devices::tick(self, SECONDS);
+        self.devices.tick(SECONDS);
+        self.ports.tick();
     }
 }
 
 /// Starts to look after the server's devices. May sleep.
-pub(crate) fn start(server: &Server) -> Result<Watchdog> {
-    Periodic::new(server.queue.clone(), server.devices.clone(), SECONDS * 1000)
+pub(crate) fn start(server: &Arc<Server>) -> Result<Watchdog> {
+    Periodic::new(server.queue.clone(), server.clone(), SECONDS * 1000)
 }

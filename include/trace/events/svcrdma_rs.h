@@ -29,6 +29,54 @@ TRACE_EVENT(svcrdma_rs_accept,
 		  __entry->send, __entry->credits)
 );
 
+/* A Call was received: bytes of its Read chunks, its Write chunks, whether it has a Reply chunk. */
+TRACE_EVENT(svcrdma_rs_call,
+	TP_PROTO(u64 conn, u32 xid, u32 len, u32 read, u32 writes, u32 reply),
+	TP_ARGS(conn, xid, len, read, writes, reply),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(u32, xid)
+		__field(u32, len)
+		__field(u32, read)
+		__field(u32, writes)
+		__field(u32, reply)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->xid = xid;
+		__entry->len = len;
+		__entry->read = read;
+		__entry->writes = writes;
+		__entry->reply = reply;
+	),
+	TP_printk("conn=%llu xid=0x%08x len=%u read=%u writes=%u reply=%u",
+		  __entry->conn, __entry->xid, __entry->len,
+		  __entry->read, __entry->writes, __entry->reply)
+);
+
+/* A reply is sent: bytes of the RPC message, how many of them inline, credits granted. */
+TRACE_EVENT(svcrdma_rs_reply,
+	TP_PROTO(u64 conn, u32 xid, u32 len, u32 sent, u32 credits),
+	TP_ARGS(conn, xid, len, sent, credits),
+	TP_STRUCT__entry(
+		__field(u64, conn)
+		__field(u32, xid)
+		__field(u32, len)
+		__field(u32, sent)
+		__field(u32, credits)
+	),
+	TP_fast_assign(
+		__entry->conn = conn;
+		__entry->xid = xid;
+		__entry->len = len;
+		__entry->sent = sent;
+		__entry->credits = credits;
+	),
+	TP_printk("conn=%llu xid=0x%08x len=%u inline=%u credits=%u",
+		  __entry->conn, __entry->xid, __entry->len,
+		  __entry->sent, __entry->credits)
+);
+
 /* A connection starts to close: cause as in rust/svc/conn.rs, detail with it. */
 TRACE_EVENT(svcrdma_rs_close,
 	TP_PROTO(u64 conn, u32 cause, int detail),

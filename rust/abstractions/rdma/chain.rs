@@ -226,6 +226,19 @@ impl<'m> Chain<'_, 'm> {
         taken
     }
 
+    /// Adds an RDMA Write of no bytes, which needs no memory on either side: what was posted before it
+    /// is done when it completes. Whether there was room.
+    pub(super) fn mark(&mut self) -> bool {
+        let buffers = &mut *self.buffers;
+        let start = buffers.sges.len();
+        let wr = buffers.request(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, start);
+        let room = buffers.wrs.len() < buffers.wrs.capacity();
+        if room {
+            buffers.add(wr, start);
+        }
+        room
+    }
+
     /// Adds a Send; returns whether there was room for it and its pieces.
     pub(crate) fn send<R: Iterator<Item = Range<usize>>>(
         &mut self,

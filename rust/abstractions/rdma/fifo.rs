@@ -35,6 +35,9 @@ use svcrdma_proto::sq::{
     Signals, //
 };
 
+/// Seconds after which unsignalled work is made to complete.
+const UNSIGNALLED_SECONDS: u32 = 4;
+
 /// What can be posted.
 pub(crate) trait Work: Send {
     /// What is needed until all is posted, and not by the device.
@@ -71,6 +74,16 @@ pub(crate) enum Step<B> {
     Posted(u32, Option<B>),
     /// Posting has failed, and nothing more is posted: the connection is to be closed.
     Failed(Error, Option<B>),
+}
+
+/// How much there is in a [`Fifo`].
+pub(crate) struct Load {
+    /// Work requests that are posted.
+    pub(crate) posted: u32,
+    /// Work that waits.
+    pub(crate) waiting: usize,
+    /// Seconds that the oldest awaited completion is awaited, as in [`Fifo::tick`].
+    pub(crate) oldest: u32,
 }
 
 /// Whether work can be posted.
@@ -221,15 +234,28 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         Some((job.work, Some(job.basis)))
     }
 
+    /// How much there is in it.
+    pub(crate) fn load(&self) -> Load {
+        let inner = self.inner.lock();
+        Load {
+            posted: inner.queue.outstanding(),
+            waiting: inner.waiting.len(),
+            oldest: inner.oldest(),
+        }
+    }
+
     /// `seconds` have passed: how many of them the oldest awaited completion is awaited, 0 if none
-    /// is. Unsignalled work has none, and may stay for long; what waits for room waits for one.
-    pub(crate) fn tick(&self, seconds: u32) -> u32 {
+    /// is. What waits for room waits for one, and unsignalled work has one posted behind it when it
+    /// stays for long.
+    ///
+    /// # Errors
+    ///
+    /// The driver's: nothing more is posted, and the connection is to be closed.
+    pub(crate) fn tick(&self, seconds: u32) -> Result<u32> {
         let mut inner = self.inner.lock();
         inner.now = inner.now.wrapping_add(seconds);
-        let now = inner.now;
-        let awaited = inner.slots.iter().filter(|slot| slot.signalled);
-        let ages = awaited.map(|slot| now.wrapping_sub(slot.posted));
-        ages.max().unwrap_or(0)
+        inner.mark()?;
+        Ok(inner.oldest())
     }
 }
 
@@ -274,6 +300,41 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             Err(e) => self.fail(e, basis),
             Ok(()) => Step::Posted(count, basis),
         }
+    }
+
+    /// Asks for a completion of unsignalled work that nothing has followed for some time: its memory
+    /// comes back, or it is known that the peer does not take it.
+    fn mark(&mut self) -> Result {
+        let Gate::Open(qp) = &mut self.gate else {
+            return Ok(());
+        };
+        let Some(oldest) = self.queue.oldest() else {
+            return Ok(());
+        };
+        let posted = self.slots.get(self.queue.slot(oldest)).map(|s| s.posted);
+        let age = self.now.wrapping_sub(posted.unwrap_or(self.now));
+        let is_awaited = self.slots.iter().any(|slot| slot.signalled);
+        if is_awaited || age < UNSIGNALLED_SECONDS || !self.buffers.begin().mark() {
+            return Ok(());
+        }
+        let Some(seq) = self.queue.post(1) else {
+            return Ok(());
+        };
+        let index = self.queue.slot(seq);
+        // SAFETY: The chain names no memory.
+        let marked = unsafe { qp.post(&mut self.buffers, index, true) };
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.seq = seq;
+            slot.signalled = true;
+            slot.posted = self.now;
+        }
+        marked.inspect_err(|e| drop(self.fail(*e, None)))
+    }
+
+    fn oldest(&self) -> u32 {
+        let awaited = self.slots.iter().filter(|slot| slot.signalled);
+        let ages = awaited.map(|slot| self.now.wrapping_sub(slot.posted));
+        ages.max().unwrap_or(0)
     }
 
     /// Lets nothing more be posted.

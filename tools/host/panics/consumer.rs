@@ -144,5 +144,8 @@ pub fn use_signals(signals: &mut Signals, holds: bool) -> bool {
 pub fn use_connect(private: &[u8], send: u32, receive: u32) -> (Thresholds, [u8; 8]) {
     let peer = Peer::parse(private);
     let thresholds = Thresholds::negotiate(send, receive, peer.send > send, &peer);
-    (thresholds, cm::private_data(send, receive))
+    (
+        thresholds,
+        cm::private_data(send, receive, peer.remote_invalidation),
+    )
 }

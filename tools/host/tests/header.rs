@@ -130,7 +130,7 @@ proptest! {
         let (msg, body) = spec.encode();
         for len in 0..body {
             let error = decode(&msg[..len]).expect_err("a prefix was accepted");
-            let answer = if len < 16 { Answer::Drop } else { Answer::Chunk { xid: spec.xid } };
+            let answer = if len < 28 { Answer::Drop } else { Answer::Chunk { xid: spec.xid } };
             prop_assert_eq!(error.answer(), answer);
         }
     }

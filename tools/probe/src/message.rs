@@ -87,7 +87,12 @@ pub(crate) enum Answer {
     /// An RPC message.
     Reply(Reply),
     /// RDMA_ERROR: version not supported, and what is.
-    ErrVers { xid: u32, low: u32, high: u32 },
+    ErrVers {
+        xid: u32,
+        version: u32,
+        low: u32,
+        high: u32,
+    },
     /// RDMA_ERROR: the chunks are wrong or cannot be served.
     ErrChunk { xid: u32 },
     /// Something no client understands.
@@ -127,12 +132,12 @@ impl Answer {
 fn decode(bytes: &[u8]) -> Option<Answer> {
     let mut words = Words::new(bytes);
     let xid = words.word()?;
-    // The version of an ERR_VERS may be anything.
+    // That of an ERR_VERS is the one of the request.
     let version = words.word()?;
     let credits = words.word()?;
     let procedure = words.word()?;
     match procedure {
-        procedure::ERROR => decode_error(xid, &mut words),
+        procedure::ERROR => decode_error(xid, version, &mut words),
         procedure::MSG | procedure::NOMSG if version == VERSION => {
             // The Read list of a reply is always empty.
             (words.word()? == 0).then_some(())?;
@@ -152,14 +157,15 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
 }
 
 /// Reads the rest of an RDMA_ERROR.
-fn decode_error(xid: u32, words: &mut Words<'_>) -> Option<Answer> {
+fn decode_error(xid: u32, version: u32, words: &mut Words<'_>) -> Option<Answer> {
     match words.word()? {
         error_code::VERS => Some(Answer::ErrVers {
             xid,
+            version,
             low: words.word()?,
             high: words.word()?,
         }),
-        error_code::CHUNK => Some(Answer::ErrChunk { xid }),
+        error_code::CHUNK if version == VERSION => Some(Answer::ErrChunk { xid }),
         _ => None,
     }
 }
@@ -231,6 +237,7 @@ mod tests {
             Answer::decode(&vers),
             Answer::ErrVers {
                 xid: 7,
+                version: 9,
                 low: 1,
                 high: 1
             }

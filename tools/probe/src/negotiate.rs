@@ -98,7 +98,7 @@ fn try_row(target: &SocketAddr, row: &Row, file: &str) -> Result<()> {
         ..Manners::default()
     };
     let mut peer = Peer::connect(target, manners)?;
-    let magic = &cm::private_data(0, 0)[..5];
+    let magic = &cm::private_data(0, 0, false)[..5];
     if !peer.private_data().starts_with(magic) {
         return Err(Error::new("the server sent no private data of version 1"));
     }

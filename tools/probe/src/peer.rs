@@ -38,7 +38,7 @@ impl Default for Manners {
     /// What the Linux client does.
     fn default() -> Self {
         Self {
-            private_data: cm::private_data(4096, 4096).to_vec(),
+            private_data: cm::private_data(4096, 4096, false).to_vec(),
             receive_size: 4096,
             receives: 16,
         }

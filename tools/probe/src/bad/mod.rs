@@ -63,7 +63,9 @@ fn try_row(target: &SocketAddr, row: &Row, file: &str) -> Result<Seen> {
         file,
     });
     peer.send_bytes(&bytes)?;
-    let seen = look(&mut peer, xid, row.want == NOTHING)?;
+    let version = bytes.get(4..8).and_then(|word| word.try_into().ok());
+    let version = version.map_or(0, u32::from_be_bytes);
+    let seen = look(&mut peer, xid, version, row.want == NOTHING)?;
     if seen == Seen::Closed {
         return Ok(seen);
     }
@@ -71,8 +73,8 @@ fn try_row(target: &SocketAddr, row: &Row, file: &str) -> Result<Seen> {
     Ok(peer.null().map_or(Seen::Closed, |_credits| seen))
 }
 
-/// Waits for the answer to `xid`.
-fn look(peer: &mut Peer, xid: u32, quiet: bool) -> Result<Seen> {
+/// Waits for the answer to `xid` of protocol version `sent`.
+fn look(peer: &mut Peer, xid: u32, sent: u32, quiet: bool) -> Result<Seen> {
     let patience = if quiet { SILENCE } else { ANSWER };
     Ok(match peer.receive(patience)? {
         Incoming::Silence => Seen::Nothing,
@@ -80,8 +82,11 @@ fn look(peer: &mut Peer, xid: u32, quiet: bool) -> Result<Seen> {
         Incoming::Answer(answer) if answer.xid() != Some(xid) => Seen::Garbage,
         Incoming::Answer(Answer::Reply(_)) => Seen::Reply,
         Incoming::Answer(Answer::ErrVers {
-            low: 1, high: 1, ..
-        }) => Seen::ErrVers,
+            version,
+            low: 1,
+            high: 1,
+            ..
+        }) if version == sent => Seen::ErrVers,
         Incoming::Answer(Answer::ErrChunk { .. }) => Seen::ErrChunk,
         Incoming::Answer(_) => Seen::Garbage,
     })

@@ -199,14 +199,19 @@ pub(super) const ROWS: &[Row] = &[
     row("4.5", "12 bytes", NOTHING, |p| {
         Xdr::new().words(&[p.xid, 1, 32]).into_bytes()
     }),
-    row("4.5", "no chunk lists", CHUNK, |p| {
+    row("4.5", "no chunk lists", NOTHING, |p| {
         p.fixed(1, procedure::MSG).into_bytes()
     }),
-    row("4.5", "no Write list", CHUNK, |p| {
+    row("4.5", "no Write list", NOTHING, |p| {
         p.fixed(1, procedure::MSG).word(0).into_bytes()
     }),
-    row("4.5", "no Reply chunk", CHUNK, |p| {
-        p.fixed(1, procedure::MSG).words(&[0, 0]).into_bytes()
+    row("4.5", "24 bytes of another version", NOTHING, |p| {
+        p.fixed(2, procedure::MSG).words(&[0, 0]).into_bytes()
+    }),
+    row("4.5", "27 bytes", NOTHING, |p| {
+        let mut bytes = p.fixed(1, procedure::MSG).words(&[0, 0, 0]).into_bytes();
+        bytes.truncate(27);
+        bytes
     }),
     row("4.3.1", "Read list begins with 2", CHUNK, |p| {
         p.lists(&[2, 0, 0])
