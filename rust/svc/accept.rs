@@ -10,10 +10,8 @@ use super::{
         self,
         Connection, //
     },
-    conn::{
-        Cause,
-        Shared, //
-    },
+    cause::Cause,
+    conn::Shared,
     endpoint::Endpoint,
     hardware::Hardware,
     listen::Listener,

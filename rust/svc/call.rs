@@ -8,10 +8,8 @@
 
 use super::{
     backchannel,
-    conn::{
-        Cause,
-        Shared, //
-    },
+    cause::Cause,
+    conn::Shared,
     endpoint::Endpoint,
     read,
     reply,

@@ -8,10 +8,8 @@
 //! removal, which never waits for nfsd.
 
 use super::{
-    conn::{
-        Cause,
-        Shared, //
-    },
+    cause::Cause,
+    conn::Shared,
     hardware::Hardware,
     history::History,
     pool::Pools, //

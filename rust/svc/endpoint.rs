@@ -11,10 +11,8 @@ use super::{
         Call,
         CallState, //
     },
-    conn::{
-        Cause,
-        Shared, //
-    },
+    cause::Cause,
+    conn::Shared,
     hardware::Hardware,
     quota::Quota,
     read, stats,

@@ -2,7 +2,7 @@
 
 //! History: the last connections of a device that have closed, and why.
 
-use super::conn::Cause;
+use super::cause::Cause;
 use crate::abstractions::addr::Addr;
 use core::pin::Pin;
 use kernel::{

@@ -11,8 +11,8 @@
 use super::{
     accept,
     call::Connection,
+    cause::Cause,
     conn::{
-        Cause,
         Offer,
         Shared, //
     },

@@ -19,6 +19,7 @@
 mod accept;
 mod backchannel;
 mod call;
+mod cause;
 mod conn;
 mod device;
 mod endpoint;

@@ -18,7 +18,10 @@ use super::{
     read,
     reply::Reply,
     stats,
-    stock::Stock, //
+    stock::{
+        Count,
+        Stock, //
+    },
 };
 use crate::abstractions::{
     page::FreshPage,
@@ -276,13 +279,7 @@ impl Pools {
 
     /// What is in them.
     pub(super) fn count(&self) -> Count {
-        let inner = self.inner.lock();
-        Count {
-            pages: inner.total,
-            pages_free: inner.pages.len(),
-            waiting: inner.waiting.len(),
-            replies: inner.replies.len(),
-        }
+        self.inner.lock().count()
     }
 
     /// Whether Calls wait.
@@ -382,18 +379,6 @@ impl Pools {
             drop(page);
         }
     }
-}
-
-/// What is in the pools.
-pub(super) struct Count {
-    /// Pages that exist for Read chunks.
-    pub(super) pages: usize,
-    /// Those of them that nobody uses.
-    pub(super) pages_free: usize,
-    /// Calls that wait for pages.
-    pub(super) waiting: usize,
-    /// Send contexts that nobody uses.
-    pub(super) replies: usize,
 }
 
 /// What became of a request for a sink.

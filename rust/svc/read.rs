@@ -11,7 +11,7 @@ use super::{
         self,
         Call, //
     },
-    conn::Cause,
+    cause::Cause,
     endpoint::Endpoint,
     pool::Sink,
     stats,

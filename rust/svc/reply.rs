@@ -9,7 +9,7 @@
 
 use super::{
     call::Call,
-    conn::Cause,
+    cause::Cause,
     endpoint::Endpoint,
     stats,
     work::Work, //

@@ -43,7 +43,29 @@ pub(super) struct Stock {
     pub(super) pd: Option<Arc<Pd>>,
 }
 
+/// What is in the pools.
+pub(super) struct Count {
+    /// Pages that exist for Read chunks.
+    pub(super) pages: usize,
+    /// Those of them that nobody uses.
+    pub(super) pages_free: usize,
+    /// Calls that wait for pages.
+    pub(super) waiting: usize,
+    /// Send contexts that nobody uses.
+    pub(super) replies: usize,
+}
+
 impl Stock {
+    /// How much there is.
+    pub(super) fn count(&self) -> Count {
+        Count {
+            pages: self.total,
+            pages_free: self.pages.len(),
+            waiting: self.waiting.len(),
+            replies: self.replies.len(),
+        }
+    }
+
     pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
         match pages <= SMALL {
             true => &mut self.small,

@@ -28,6 +28,9 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
+# Times that a VM is booted at most. An emulated CPU may see the kernel patch its own code half
+# done, which is a trap that no kernel of a real machine meets.
+BOOTS = 3
 
 
 def use_kvm() -> bool:
@@ -196,7 +199,19 @@ class Vm:
 
 
 def run(images: Images, job: Job) -> Result:
-    """Runs the job on fresh VMs; the script's VM is the last of them."""
+    """Runs the job on fresh VMs, again if one dies before it has done anything."""
+    for _ in range(BOOTS - 1):
+        result, booted = attempt(images, job)
+        if booted or use_kvm():
+            return result
+        console = (job.out / "vm1/console.log", job.out / f"vm{job.vms}/console.log")
+        kept = [shutil.copy(path, job.out / f"boot-{path.parent.name}.log") for path in dict.fromkeys(console)]
+        print(f"svcrdma: an emulated VM died while it booted ({', '.join(map(str, kept))}): once more", file=sys.stderr)
+    return attempt(images, job)[0]
+
+
+def attempt(images: Images, job: Job) -> tuple[Result, bool]:
+    """Runs the job; the script's VM is the last of them. Whether no VM died before its user space began."""
     start = time.monotonic()
     vms: list[Vm] = []
     roles = {1: ["single"], 2: ["server", "client"]}[job.vms]
@@ -211,10 +226,11 @@ def run(images: Images, job: Job) -> Result:
                 if index < job.vms:
                     wait_for_sockets(Path(sockets), vms[-1])
             why = watch(vms, start + job.limit)
+            booted = all(vm.process.poll() is None or (vm.out / "log").exists() for vm in vms)
         finally:
             for vm in vms:
                 vm.stop()
-    return Result(vms[-1].status(), time.monotonic() - start, why)
+    return Result(vms[-1].status(), time.monotonic() - start, why), booted
 
 
 def wait_for_sockets(sockets: Path, vm: Vm) -> None:
@@ -236,12 +252,20 @@ def watch(vms: list[Vm], deadline: float) -> str:
         time.sleep(0.05)
 
 
+def families() -> list[str]:
+    """The kernel families to choose from, the newest first."""
+    done = subprocess.run([TOP / "scripts/families"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return done.stdout.split()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
     for name in ("run", "shell"):
         sub = commands.add_parser(name)
-        sub.add_argument("--kernel", default=os.environ.get("KERNEL") or "7.2")
+        sub.add_argument("--kernel", default=os.environ.get("KERNEL"))
         sub.add_argument("--mem", type=int, default=2048)
         sub.add_argument("--server", choices=("ours", "stock"), default="ours")
         sub.add_argument("--module", type=Path, help="svcrdma.ko, if not that of build/")
@@ -256,7 +280,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.what == "kvm":
         return 0 if use_kvm() else 1
-    images = Images.prepare(args.kernel, args.module)
+    images = Images.prepare(args.kernel or families()[0], args.module)
     out = getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))
     out.mkdir(parents=True, exist_ok=True)
     if args.what == "shell":

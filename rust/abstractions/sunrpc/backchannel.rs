@@ -15,6 +15,7 @@
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
 use super::{
+    carrier::Carrier,
     class,
     xprt::{
         Connect,
@@ -22,27 +23,20 @@ use super::{
         Transport, //
     },
 };
-use crate::{
-    abstractions::bindings,
-    compat, //
-};
+use crate::abstractions::bindings;
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop,
     pin::Pin,
     ptr::NonNull, //
 };
 use kernel::{
     error::to_result,
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Release, //
-        },
-        Arc,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full,
+        Release, //
     },
     types::Opaque, //
 };
@@ -71,6 +65,15 @@ pub(crate) trait Back: Send + Sync + 'static {
 pub(crate) struct Call<'a>(NonNull<bindings::rpc_rqst>, PhantomData<&'a ()>);
 
 impl Call<'_> {
+    /// # Safety
+    ///
+    /// `rqst` is a request that is being sent, and the result is not used any longer than that.
+    pub(super) unsafe fn from_raw(rqst: *mut bindings::rpc_rqst) -> Self {
+        // INVARIANT: By the safety requirements of this function.
+        // SAFETY: A request is not null.
+        Self(unsafe { NonNull::new_unchecked(rqst) }, PhantomData)
+    }
+
     /// Its XID.
     pub(crate) fn xid(&self) -> u32 {
         // SAFETY: By the type invariant.
@@ -256,8 +259,10 @@ impl<L: Listen> Backchannel<L> {
         let connection = unsafe {
             Transport::<L::Connection, <L::Connection as Connect>::Call>::from_raw(svc.as_ptr())
         };
+        // CAST: `register` has stored the address; who asks for a transport holds the module.
+        let class = CLASS.load(Acquire) as *const bindings::xprt_class;
         // SAFETY: By the safety requirements of this function; `connection` is that of `svc`.
-        let xprt = unsafe { Carrier::create(args, svc, connection.data.back())? };
+        let xprt = unsafe { Carrier::create(args, class, svc, connection.data.back())? };
         // SAFETY: The transport was just made.
         unsafe { bindings::xprt_get(xprt.as_ptr()) };
         // INVARIANT: As just taken.
@@ -275,161 +280,3 @@ impl<L: Listen> PinnedDrop for Backchannel<L> {
         CLASS.store(0, Release);
     }
 }
-
-/// A `struct rpc_xprt` and what carries its Calls.
-///
-/// # Invariants
-///
-/// `xprt` comes from `xprt_alloc` with the size of this type, and `back` is initialised.
-#[repr(C)]
-struct Carrier<B> {
-    xprt: Opaque<bindings::rpc_xprt>,
-    back: ManuallyDrop<Arc<B>>,
-}
-
-impl<B: Back> Carrier<B> {
-    const OPS: &'static bindings::rpc_xprt_ops = &bindings::rpc_xprt_ops {
-        reserve_xprt: Some(bindings::xprt_reserve_xprt_cong),
-        release_xprt: Some(bindings::xprt_release_xprt_cong),
-        alloc_slot: Some(bindings::xprt_alloc_slot),
-        free_slot: Some(bindings::xprt_free_slot),
-        connect: Some(connect),
-        buf_alloc: Some(bindings::task_buf_alloc),
-        buf_free: Some(bindings::task_buf_free),
-        send_request: Some(Self::send_request),
-        wait_for_reply_request: Some(bindings::xprt_wait_for_reply_request_def),
-        release_request: Some(bindings::xprt_release_rqst_cong),
-        close: Some(Self::close),
-        destroy: Some(Self::destroy),
-        print_stats: Some(bindings::xprt_print_stats),
-        inject_disconnect: Some(inject_disconnect),
-        ..pin_init::zeroed()
-    };
-
-    /// Makes the transport of callbacks of `svc`.
-    ///
-    /// # Safety
-    ///
-    /// `args` are those of `setup`, and `svc` is the connection in them.
-    unsafe fn create(
-        args: *mut bindings::xprt_create,
-        svc: NonNull<bindings::svc_xprt>,
-        back: Arc<B>,
-    ) -> Result<NonNull<bindings::rpc_xprt>> {
-        // SAFETY: By the safety requirements of this function.
-        let net = unsafe { (*args).net };
-        // SAFETY: `net` is live. The memory is zeroed, and `SLOTS` requests are made beforehand.
-        let xprt = unsafe { bindings::xprt_alloc(net, size_of::<Self>(), SLOTS, SLOTS) };
-        let xprt = NonNull::new(xprt).ok_or(ENOMEM)?;
-        let raw = xprt.as_ptr();
-        // SAFETY: `args` by the safety requirements of this function, `raw` was just made.
-        if let Err(e) = to_result(unsafe { bindings::xprt_set_peer(raw, args) }) {
-            // SAFETY: As above; nobody else knows it.
-            unsafe { bindings::xprt_free(raw) };
-            return Err(e);
-        }
-        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
-        // SAFETY: The memory has the size of `Self`.
-        unsafe { (&raw mut (*raw.cast::<Self>()).back).write(ManuallyDrop::new(back)) };
-        // CAST: `register` has stored the address; who asks for a transport holds the module.
-        // SAFETY: As above. nfsd holds `svc` until its RPC client is gone.
-        unsafe {
-            (*raw).ops = Self::OPS;
-            (*raw).xprt_class = CLASS.load(Acquire) as *const bindings::xprt_class;
-            (*raw).bc_xprt = svc.as_ptr();
-        }
-        // The reference of `svc`, which `svc_xprt_free` puts.
-        // SAFETY: As above.
-        unsafe { bindings::xprt_get(raw) };
-        // SAFETY: nfsd sets up one transport at a time for a connection.
-        unsafe { (*svc.as_ptr()).xpt_bc_xprt = raw };
-        // SAFETY: The class holds the module while `setup` runs; `destroy` puts this reference.
-        unsafe { bindings::hold_module() };
-        Ok(xprt)
-    }
-
-    /// # Safety
-    ///
-    /// `xprt` was made by [`Self::create`], and lives for `'a`.
-    unsafe fn back<'a>(xprt: *mut bindings::rpc_xprt) -> &'a B {
-        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
-        // SAFETY: By the safety requirements of this function.
-        unsafe { &(*xprt.cast::<Self>()).back }
-    }
-
-    /// # Safety
-    ///
-    /// `rqst` is a request of a transport that [`Self::create`] has made, locked for sending.
-    unsafe extern "C" fn send_request(rqst: *mut bindings::rpc_rqst) -> c_int {
-        // SAFETY: By the safety requirements of this function.
-        let xprt = unsafe { (*rqst).rq_xprt };
-        // SAFETY: As above.
-        let back = unsafe { Self::back(xprt) };
-        if back.is_closing() {
-            // Or the task would come again and again until nfsd has closed the connection.
-            // SAFETY: As above.
-            unsafe { bindings::xprt_disconnect_done(xprt) };
-            return compat::enotconn().to_errno();
-        }
-        // SAFETY: As above.
-        if !unsafe { bindings::xprt_request_get_cong(xprt, rqst) } {
-            return compat::ebadslt().to_errno();
-        }
-        // SAFETY: As above: a request is not null. It stays as it is while it is sent.
-        let call = Call(unsafe { NonNull::new_unchecked(rqst) }, PhantomData);
-        // SAFETY: The function has no preconditions.
-        let now = unsafe { bindings::ktime_get() };
-        // SAFETY: By the safety requirements of this function.
-        unsafe { (*rqst).rq_xtime = now };
-        match back.send(&call) {
-            Ok(()) => {
-                // SAFETY: By the safety requirements of this function.
-                unsafe { (*rqst).rq_xmit_bytes_sent = call.len() };
-                0
-            }
-            Err(e) => e.to_errno(),
-        }
-    }
-
-    /// The Calls that wait come to nothing. As long as the connection is there, later ones go on:
-    /// sunrpc closes a transport also because a Call was not answered in time.
-    ///
-    /// # Safety
-    ///
-    /// `xprt` was made by [`Self::create`].
-    unsafe extern "C" fn close(xprt: *mut bindings::rpc_xprt) {
-        // SAFETY: By the safety requirements of this function.
-        unsafe { bindings::xprt_disconnect_done(xprt) };
-        // SAFETY: As above.
-        if !unsafe { Self::back(xprt) }.is_closing() {
-            // SAFETY: As above.
-            unsafe { bindings::xprt_set_connected(xprt) };
-        }
-    }
-
-    /// # Safety
-    ///
-    /// `xprt` was made by [`Self::create`], and has no references.
-    unsafe extern "C" fn destroy(xprt: *mut bindings::rpc_xprt) {
-        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
-        // SAFETY: By the safety requirements of this function.
-        unsafe { ManuallyDrop::drop(&mut (*xprt.cast::<Self>()).back) };
-        // SAFETY: As above; nothing of ours is left in it.
-        unsafe { bindings::xprt_dispose(xprt) };
-    }
-}
-
-/// Never reached, as callbacks are not to connect: ends what waits.
-///
-/// # Safety
-///
-/// `xprt` is live.
-unsafe extern "C" fn connect(xprt: *mut bindings::rpc_xprt, _task: *mut bindings::rpc_task) {
-    // SAFETY: By the safety requirements of this function.
-    unsafe { bindings::xprt_refuse_connect(xprt) };
-}
-
-/// # Safety
-///
-/// None.
-unsafe extern "C" fn inject_disconnect(_xprt: *mut bindings::rpc_xprt) {}

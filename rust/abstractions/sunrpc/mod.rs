@@ -3,6 +3,7 @@
 //! The server side of `sunrpc`: transports, their classes, and the requests that nfsd handles.
 
 pub(crate) mod backchannel;
+mod carrier;
 pub(crate) mod class;
 pub(crate) mod inbox;
 mod ops;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Causes: why connections end, as the log, the trace event and debugfs say it.
+
+use crate::abstractions::rdma::qp::Status;
+use kernel::fmt;
+
+/// Why a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// nfsd has closed it: idle, stopped, or asked by a protocol.
+    Server,
+    /// The peer has disconnected, or the connection manager says that it is gone: its event.
+    Peer(u32),
+    /// The device goes.
+    DeviceRemoved,
+    /// The listener went before the connection was accepted.
+    ListenerGone,
+    /// It could not be accepted: an errno.
+    Accept(i32),
+    /// It waited too long to be accepted.
+    AcceptTimeout,
+    /// It was accepted and made no Call for too long.
+    Silent,
+    /// Too many wait to be accepted.
+    Busy,
+    /// The peer sends more Calls than it has credits.
+    CreditOverrun,
+    /// A Receive has failed: its status.
+    Receive(i32),
+    /// A Send, RDMA Read or RDMA Write has failed: its status.
+    Send(i32),
+    /// Work could not be posted: an errno.
+    Post(i32),
+    /// The device reports an error of the queue pair.
+    QueuePair,
+    /// Posted work has not completed for too long.
+    Stalled,
+    /// We lack memory for a reply that must not get lost.
+    NoMemory,
+    /// nfsd's results do not lie as they should: an errno.
+    Results(i32),
+}
+
+impl Cause {
+    /// The number in the trace event, and what belongs to it.
+    pub(super) fn code(self) -> (u32, i32) {
+        match self {
+            Cause::Server => (0, 0),
+            Cause::Peer(event) => (1, i32::try_from(event).unwrap_or(0)),
+            Cause::DeviceRemoved => (2, 0),
+            Cause::ListenerGone => (3, 0),
+            Cause::Accept(errno) => (4, errno),
+            Cause::AcceptTimeout => (5, 0),
+            Cause::Busy => (6, 0),
+            Cause::CreditOverrun => (7, 0),
+            Cause::Receive(status) => (8, status),
+            Cause::Send(status) => (9, status),
+            Cause::Post(errno) => (10, errno),
+            Cause::QueuePair => (11, 0),
+            Cause::Stalled => (12, 0),
+            Cause::NoMemory => (13, 0),
+            Cause::Results(errno) => (14, errno),
+            Cause::Silent => (15, 0),
+        }
+    }
+
+    /// Whether somebody wanted it so.
+    pub(super) fn is_normal(self) -> bool {
+        matches!(
+            self,
+            Cause::Server | Cause::Peer(_) | Cause::DeviceRemoved | Cause::ListenerGone
+        )
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Server => f.write_str("closed by the server"),
+            Cause::Peer(event) => write!(f, "closed by the peer (event {event})"),
+            Cause::DeviceRemoved => f.write_str("the device was removed"),
+            Cause::ListenerGone => f.write_str("the listener was removed"),
+            Cause::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
+            Cause::AcceptTimeout => f.write_str("not accepted in time"),
+            Cause::Silent => f.write_str("no first Call in time"),
+            Cause::Busy => f.write_str("too many connections wait to be accepted"),
+            Cause::CreditOverrun => f.write_str("more Calls than credits"),
+            Cause::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
+            Cause::Send(status) => {
+                write!(f, "Send, Read or Write failed: {}", status_name(*status))
+            }
+            Cause::Post(errno) => write!(f, "work could not be posted (error {errno})"),
+            Cause::QueuePair => f.write_str("the device reports an error of the queue pair"),
+            Cause::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
+            Cause::NoMemory => f.write_str("no memory for a reply"),
+            Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
+        }
+    }
+}
+
+fn status_name(status: i32) -> &'static str {
+    Status::name(status).to_str().unwrap_or("?")
+}
