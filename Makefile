@@ -9,9 +9,10 @@ export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
-	@echo '  KERNEL=7.2           for the newest packaged kernel of that family'
+	@echo '  KERNEL=7.3           for the newest packaged kernel of that family'
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
+	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  V=1                  show commands'
 

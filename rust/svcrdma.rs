@@ -56,7 +56,7 @@ impl kernel::InPlaceModule for Module {
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server)?,
                 _sysctl: svc::stats::register()?,
-                view <- svc::view::show(server.clone()),
+                view <- svc::view::show(module, server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),
             }? Error))

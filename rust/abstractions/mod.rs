@@ -9,6 +9,7 @@ mod bindings;
 
 pub(crate) mod addr;
 pub(crate) mod context;
+pub(crate) mod debugfs;
 pub(crate) mod page;
 pub(crate) mod rdma;
 pub(crate) mod ring;

@@ -163,18 +163,10 @@ impl Device {
     }
 
     /// Calls `f` for each connection, which must not come back to the table. May sleep.
-    fn for_each(&self, mut f: impl FnMut(&Arc<Shared>)) {
+    pub(super) fn for_each(&self, mut f: impl FnMut(&Arc<Shared>)) {
         for shared in self.connections.lock().table.values() {
             f(shared);
         }
-    }
-
-    /// As [`Self::for_each`], until an error.
-    pub(super) fn try_for_each<E>(
-        &self,
-        f: impl FnMut(&Arc<Shared>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.connections.lock().table.values().try_for_each(f)
     }
 
     /// The number of its connections. May sleep.
@@ -247,26 +239,19 @@ impl Devices {
 
     /// Does what is to be done every `seconds`. May sleep.
     pub(super) fn tick(&self, seconds: u32) {
-        // No error can come of this.
-        let _ = self.try_for_each(|device| {
-            device.tick(seconds);
-            Ok::<(), Error>(())
-        });
+        self.for_each(|device| device.tick(seconds));
     }
 
-    /// Calls `f` for each device, until an error. May sleep.
-    pub(super) fn try_for_each<E>(
-        &self,
-        mut f: impl FnMut(&Arc<Device>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Calls `f` for each device. May sleep.
+    pub(super) fn for_each(&self, mut f: impl FnMut(&Arc<Device>)) {
         let mut i: usize = 0;
         loop {
             // Not under the lock: a device may be waiting for its hardware.
             let device = self.list.lock().get(i).cloned();
             let Some(device) = device else {
-                return Ok(());
+                return;
             };
-            f(&device)?;
+            f(&device);
             i = i.saturating_add(1);
         }
     }

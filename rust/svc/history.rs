@@ -6,8 +6,11 @@ use super::cause::Cause;
 use crate::abstractions::addr::Addr;
 use core::pin::Pin;
 use kernel::{
-    fmt, new_spinlock,
+    new_spinlock,
     prelude::*,
+    seq_file::SeqFile,
+    seq_print,
+    str::CStr,
     sync::SpinLock,
     time::{
         Instant,
@@ -76,21 +79,21 @@ impl History {
     }
 
     /// Writes a line for each, the oldest first.
-    pub(super) fn write(&self, device: &CStr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn show(&self, device: &CStr, m: &SeqFile) {
         for i in 0..CLOSES {
             let Some(close) = self.nth(i) else {
-                break;
+                return;
             };
-            f.write_fmt(fmt!(
+            seq_print!(
+                m,
                 "{} {} {} {} {}\n",
                 device,
                 close.number,
                 close.peer,
                 seconds_since(close.at),
                 close.cause
-            ))?;
+            );
         }
-        Ok(())
     }
 
     /// A copy of the one that is `n` younger than the oldest: it is written without the lock.

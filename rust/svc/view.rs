@@ -11,40 +11,50 @@ use super::{
     device::Device,
     Server, //
 };
+use crate::abstractions::debugfs::{
+    Folder,
+    Show, //
+};
 use kernel::{
-    debugfs::Scope,
-    fmt,
     prelude::*,
+    seq_file::SeqFile,
+    seq_print,
+    str::CStr,
     sync::Arc, //
 };
 
 /// The files.
-pub(crate) type View = Scope<Arc<Server>>;
+pub(crate) type View = Folder<Server>;
 
 /// Makes them. May sleep.
-pub(crate) fn show(server: Arc<Server>) -> impl PinInit<View, Error> {
-    Scope::dir(Ok::<_, Error>(server), c"svcrdma", |server, dir| {
-        dir.read_callback_file(c"connections", server, &write_connections);
-        dir.read_callback_file(c"devices", server, &write_devices);
-        dir.read_callback_file(c"closes", server, &write_closes);
-    })
+pub(crate) fn show(module: &'static ThisModule, server: Arc<Server>) -> impl PinInit<View, Error> {
+    Folder::new(module, c"svcrdma", server)
+}
+
+impl Show for Server {
+    const FILES: &'static [(&'static CStr, fn(&Self, &SeqFile))] = &[
+        (c"connections", show_connections),
+        (c"devices", show_devices),
+        (c"closes", show_closes),
+    ];
 }
 
 /// The connections that there are.
-fn write_connections(server: &Arc<Server>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
+fn show_connections(server: &Server, m: &SeqFile) {
+    seq_print!(
+        m,
         "device connection peer phase age_seconds calls unanswered credits \
-         receive_bytes send_bytes posted waiting oldest_seconds reading_kib"
-    )?;
+         receive_bytes send_bytes posted waiting oldest_seconds reading_kib\n"
+    );
     server
         .devices
-        .try_for_each(|device| device.try_for_each(|shared| write_connection(device, shared, f)))
+        .for_each(|device| device.for_each(|shared| show_connection(device, shared, m)));
 }
 
-fn write_connection(device: &Device, shared: &Shared, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
     let now = shared.snapshot();
-    f.write_fmt(fmt!(
+    seq_print!(
+        m,
         "{} {} {} {} {} {} {} {}",
         device.name(),
         shared.number(),
@@ -54,35 +64,36 @@ fn write_connection(device: &Device, shared: &Shared, f: &mut fmt::Formatter<'_>
         now.calls,
         now.unanswered,
         now.granted
-    ))?;
+    );
     match now.endpoint {
         Some(endpoint) => {
             let load = endpoint.load();
-            writeln!(
-                f,
-                " {} {} {} {} {} {}",
+            seq_print!(
+                m,
+                " {} {} {} {} {} {}\n",
                 endpoint.thresholds.receive,
                 endpoint.thresholds.send,
                 load.fifo.posted,
                 load.fifo.waiting,
                 load.fifo.oldest,
                 load.reading_kib
-            )
+            );
         }
-        None => writeln!(f, " - - - - - -"),
+        None => seq_print!(m, " - - - - - -\n"),
     }
 }
 
 /// The devices, used or not.
-fn write_devices(server: &Arc<Server>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "device state connections receives pages pages_free calls_waiting send_buffers_free"
-    )?;
-    server.devices.try_for_each(|device| {
+fn show_devices(server: &Server, m: &SeqFile) {
+    seq_print!(
+        m,
+        "device state connections receives pages pages_free calls_waiting send_buffers_free\n"
+    );
+    server.devices.for_each(|device| {
         let stock = device.pools.count();
         let receives = device.receives();
-        f.write_fmt(fmt!(
+        seq_print!(
+            m,
             "{} {} {} {} {} {} {} {}\n",
             device.name(),
             if receives.is_some() { "used" } else { "unused" },
@@ -92,14 +103,14 @@ fn write_devices(server: &Arc<Server>, f: &mut fmt::Formatter<'_>) -> fmt::Resul
             stock.pages_free,
             stock.waiting,
             stock.replies
-        ))
-    })
+        );
+    });
 }
 
 /// The connections that have closed lately.
-fn write_closes(server: &Arc<Server>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "device connection peer seconds_ago cause")?;
+fn show_closes(server: &Server, m: &SeqFile) {
+    seq_print!(m, "device connection peer seconds_ago cause\n");
     server
         .devices
-        .try_for_each(|device| device.history.write(device.name(), f))
+        .for_each(|device| device.history.show(device.name(), m));
 }
