@@ -249,17 +249,32 @@ int svcrdma_helper_xprt_set_peer(struct rpc_xprt *xprt, const struct xprt_create
 	return 0;
 }
 
+/* Makes it the connection's, unless that has one: nfsd sets up one for each client at a time. */
+bool svcrdma_helper_xprt_publish(struct rpc_xprt *xprt, struct svc_xprt *svc)
+{
+	return !cmpxchg(&svc->xpt_bc_xprt, NULL, xprt);
+}
+
 void svcrdma_helper_hold_module(void)
 {
 	__module_get(THIS_MODULE);
 }
 
-/* Frees a transport of callbacks; the module may go with the last one. */
-void svcrdma_helper_xprt_dispose(struct rpc_xprt *xprt)
+void svcrdma_helper_put_module(void)
+{
+	module_put(THIS_MODULE);
+}
+
+/* Frees a transport of callbacks. */
+void svcrdma_helper_xprt_discard(struct rpc_xprt *xprt)
 {
 	xprt_free_strings(xprt);
 	xprt_free(xprt);
-	module_put(THIS_MODULE);
+}
+
+bool svcrdma_helper_xprt_is_unused(struct rpc_xprt *xprt)
+{
+	return !kref_read(&xprt->kref);
 }
 
 void svcrdma_helper_xprt_print_stats(struct rpc_xprt *xprt, struct seq_file *seq)
@@ -306,9 +321,10 @@ void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *
 	out->iwarp = rdma_protocol_iwarp(dev, rdma_start_port(dev));
 }
 
-const char *svcrdma_helper_device_name(const struct ib_device *dev)
+/* A copy, as the device may be given another name. */
+void svcrdma_helper_device_name(const struct ib_device *dev, char *buf, size_t len)
 {
-	return dev_name(&dev->dev);
+	strscpy(buf, dev->name, len);
 }
 
 void svcrdma_helper_device_get(struct ib_device *dev)

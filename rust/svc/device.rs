@@ -19,6 +19,7 @@ use crate::abstractions::{
         client::Client,
         device::{
             IbDevice,
+            Name,
             Pd, //
         },
     },
@@ -28,7 +29,6 @@ use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
     rbtree::RBTree,
-    str::CStr,
     sync::{
         Arc,
         Mutex, //
@@ -175,7 +175,7 @@ impl Device {
     }
 
     /// Its name.
-    pub(super) fn name(&self) -> &CStr {
+    pub(super) fn name(&self) -> Name {
         self.ib.name()
     }
 

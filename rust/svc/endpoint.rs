@@ -45,6 +45,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
+            Atomic,
             AtomicFlag,
             Relaxed, //
         },
@@ -64,6 +65,8 @@ pub(crate) struct Endpoint {
     pub(super) max_pages: u32,
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
+    /// Calls to the client that wait or are posted.
+    callbacks: Atomic<i32>,
     #[pin]
     quota: SpinLock<Quota>,
     #[pin]
@@ -98,6 +101,7 @@ impl Endpoint {
                 thresholds,
                 max_pages,
                 failed: AtomicFlag::new(false),
+                callbacks: Atomic::new(0),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
                 fifo <- fifo,
             }),
@@ -161,8 +165,28 @@ impl Endpoint {
                 read::finish(self, call, done);
                 self.end_read(pages);
             }
-            Work::Reply(reply) => self.shared.device.pools.put_reply(reply),
+            Work::Reply(reply) => {
+                if reply.is_call() {
+                    self.end_callback();
+                }
+                self.shared.device.pools.put_reply(reply);
+            }
         }
+    }
+
+    /// Counts one more Call to the client, which [`Self::end_callback`] takes back; `false` if there
+    /// are [`SLOTS`] already.
+    pub(super) fn begin_callback(&self) -> bool {
+        let before = self.callbacks.fetch_add(1, Relaxed);
+        if before >= SLOTS as i32 {
+            self.end_callback();
+            return false;
+        }
+        true
+    }
+
+    pub(super) fn end_callback(&self) {
+        self.callbacks.add(-1, Relaxed);
     }
 
     /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
@@ -240,11 +264,8 @@ impl Handler for Endpoint {
             }
             return;
         }
-        while let Some((work, last)) = this.fifo.retire(completion) {
+        while let Some(work) = this.fifo.retire(completion) {
             this.finish(work, true);
-            if last {
-                break;
-            }
         }
         this.pump();
     }

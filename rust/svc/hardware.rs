@@ -157,9 +157,9 @@ impl Hardware {
         Ok(share)
     }
 
-    /// Posts Receive buffers that could not be posted, and counts those that were added.
+    /// Tries again what has failed with Receive buffers, and counts those that were added.
     pub(super) fn tick(&self) {
-        self.receives.repost();
+        self.receives.retry();
         let count = u32::try_from(self.receives.count()).unwrap_or(u32::MAX);
         let before = self.known_receives.xchg(count, Relaxed);
         stats::RECEIVES_ADDED.add(count.saturating_sub(before));

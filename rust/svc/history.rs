@@ -3,14 +3,16 @@
 //! History: the last connections of a device that have closed, and why.
 
 use super::cause::Cause;
-use crate::abstractions::addr::Addr;
+use crate::abstractions::{
+    addr::Addr,
+    rdma::device::Name, //
+};
 use core::pin::Pin;
 use kernel::{
     new_spinlock,
     prelude::*,
     seq_file::SeqFile,
     seq_print,
-    str::CStr,
     sync::SpinLock,
     time::{
         Instant,
@@ -79,7 +81,7 @@ impl History {
     }
 
     /// Writes a line for each, the oldest first.
-    pub(super) fn show(&self, device: &CStr, m: &SeqFile) {
+    pub(super) fn show(&self, device: &Name, m: &SeqFile) {
         for i in 0..CLOSES {
             let Some(close) = self.nth(i) else {
                 return;

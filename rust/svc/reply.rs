@@ -68,6 +68,8 @@ pub(super) struct Reply {
     len: usize,
     /// Whether the Send takes the inline part from the pages.
     from_pages: bool,
+    /// Whether this is a Call to the client.
+    is_call: bool,
     plan: ReplyPlan,
     cursor: Cell<WriteCursor>,
     /// The pages of the results, if any are needed.
@@ -84,6 +86,7 @@ impl Reply {
             buffer,
             len: 0,
             from_pages: false,
+            is_call: false,
             cursor: Cell::new(WriteCursor::new(&plan)),
             plan,
             pages: None,
@@ -96,6 +99,7 @@ impl Reply {
     pub(super) fn clear(&mut self) -> Option<KBox<Transfer>> {
         self.len = 0;
         self.from_pages = false;
+        self.is_call = false;
         self.invalidate = None;
         self.pages.take()
     }
@@ -177,7 +181,13 @@ impl Reply {
             .and_then(|rest| rest.get_mut(..call.len()));
         call.copy(body.ok_or(EMSGSIZE)?)?;
         self.len = len.saturating_add(call.len());
+        self.is_call = true;
         Ok(())
+    }
+
+    /// Whether it is a Call to the client.
+    pub(super) fn is_call(&self) -> bool {
+        self.is_call
     }
 
     /// Makes it a reply as planned, with the results in `rqst`.
@@ -336,10 +346,17 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
     }
 }
 
-/// Queues a Call to the client.
+/// Queues a Call to the client, unless too many wait: nfsd gives up on old ones, which wait on.
 pub(super) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
-    let Err(Work::Reply(call)) = endpoint.submit(Work::Reply(call), None) else {
-        return Ok(());
+    let call = match endpoint.begin_callback() {
+        true => match endpoint.submit(Work::Reply(call), None) {
+            Err(Work::Reply(call)) => {
+                endpoint.end_callback();
+                call
+            }
+            _ => return Ok(()),
+        },
+        false => call,
     };
     endpoint.shared.device.pools.put_reply(call);
     match endpoint.shared.is_closing() {

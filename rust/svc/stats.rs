@@ -57,6 +57,8 @@ counters! {
     ERROR_REPLIES = c"error_replies";
     /// Calls to clients (NFSv4.1 callbacks) sent.
     CALLBACKS = c"callbacks";
+    /// Such Calls that are larger than what the client takes: not sent.
+    CALLBACKS_TOO_LARGE = c"callbacks_too_large";
     /// Replies of clients to them.
     CALLBACK_REPLIES = c"callback_replies";
     /// Bytes of Calls that came by RDMA Read.

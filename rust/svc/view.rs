@@ -112,5 +112,5 @@ fn show_closes(server: &Server, m: &SeqFile) {
     seq_print!(m, "device connection peer seconds_ago cause\n");
     server
         .devices
-        .for_each(|device| device.history.show(device.name(), m));
+        .for_each(|device| device.history.show(&device.name(), m));
 }

@@ -21,7 +21,10 @@ use core::{
     marker::PhantomData,
     ops::Range, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// Memory of the peer.
 #[derive(Clone, Copy)]
@@ -65,7 +68,7 @@ pub(super) struct Buffers {
     starts: KVec<usize>,
     max_sge: usize,
     max_read_sge: usize,
-    local_key: u32,
+    pd: Arc<Pd>,
 }
 
 // SAFETY: Pointers in `wrs` are set when a chain is posted and mean nothing afterwards.
@@ -74,14 +77,19 @@ unsafe impl Send for Buffers {}
 impl Buffers {
     /// Makes them for `wrs` work requests of up to `max_sge` pieces each, RDMA Reads of up to
     /// `max_read_sge`. May sleep.
-    pub(super) fn new(pd: &Pd, wrs: usize, max_sge: usize, max_read_sge: usize) -> Result<Self> {
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        wrs: usize,
+        max_sge: usize,
+        max_read_sge: usize,
+    ) -> Result<Self> {
         Ok(Self {
             wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
             sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
             starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
             max_sge,
             max_read_sge: max_read_sge.min(max_sge),
-            local_key: pd.local_key(),
+            pd: pd.clone(),
         })
     }
 
@@ -116,7 +124,7 @@ impl Buffers {
             addr,
             // CAST: A piece is at most a page.
             length: len as u32,
-            lkey: self.local_key,
+            lkey: self.pd.local_key(),
         };
         self.sges.push_within_capacity(sge).is_ok()
     }
@@ -133,7 +141,7 @@ impl Buffers {
         let mut at = range.start;
         while at < range.end && self.sges.len() < max {
             let left = range.end.saturating_sub(at);
-            let Some((addr, piece)) = transfer.mapped_piece(direction, at, left) else {
+            let Some((addr, piece)) = transfer.mapped_piece(&self.pd, direction, at, left) else {
                 break;
             };
             if !self.sge(addr, piece.len) {
@@ -250,7 +258,9 @@ impl<'m> Chain<'_, 'm> {
         let buffers = &mut *self.buffers;
         let start = buffers.sges.len();
         let max = start.saturating_add(buffers.max_sge);
-        let (addr, len) = message.buffer.sync(message.len);
+        let Some((addr, len)) = message.buffer.sync(&buffers.pd, message.len) else {
+            return false;
+        };
         let mut whole = buffers.sge(addr, len);
         if let Some((transfer, ranges)) = message.rest {
             for range in ranges {

@@ -8,6 +8,7 @@ use crate::abstractions::bindings;
 use core::ptr::NonNull;
 use kernel::{
     error::from_err_ptr,
+    fmt,
     prelude::*,
     str::CStr,
     sync::Arc, //
@@ -59,10 +60,29 @@ impl IbDevice {
         limits
     }
 
-    /// Its name.
-    pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: By the type invariant; the name lives as long as the device's memory.
-        unsafe { CStr::from_char_ptr(bindings::device_name(self.as_ptr())) }
+    /// Its name, as it is now.
+    pub(crate) fn name(&self) -> Name {
+        let mut name = [0u8; Name::SIZE];
+        // SAFETY: By the type invariant; `name` is valid for writes of its length.
+        unsafe {
+            bindings::device_name(self.as_ptr(), name.as_mut_ptr().cast(), name.len());
+        }
+        Name(name)
+    }
+}
+
+/// The name of a device.
+pub(crate) struct Name([u8; Self::SIZE]);
+
+impl Name {
+    /// The longest there is, and its end (`IB_DEVICE_NAME_MAX`).
+    const SIZE: usize = 64;
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = CStr::from_bytes_until_nul(&self.0).map(CStr::to_str);
+        f.write_str(name.unwrap_or(Ok("?")).unwrap_or("?"))
     }
 }
 

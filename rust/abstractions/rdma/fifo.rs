@@ -28,7 +28,10 @@ use crate::abstractions::ring::Ring;
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::SpinLock, //
+    sync::{
+        Arc,
+        SpinLock, //
+    },
 };
 use svcrdma_proto::sq::{
     SendQueue,
@@ -39,7 +42,7 @@ use svcrdma_proto::sq::{
 const UNSIGNALLED_SECONDS: u32 = 4;
 
 /// What can be posted.
-pub(crate) trait Work: Send {
+pub(crate) trait Work: Send + 'static {
     /// What is needed until all is posted, and not by the device.
     type Basis: Send;
 
@@ -143,7 +146,7 @@ pub(crate) struct Fifo<W: Work, H: Handler, E: Events> {
 
 impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// Makes one that does not post yet. May sleep.
-    pub(crate) fn new(pd: &Pd, size: &Size) -> Result<impl PinInit<Self>> {
+    pub(crate) fn new(pd: &Arc<Pd>, size: &Size) -> Result<impl PinInit<Self>> {
         let mut slots = KVec::with_capacity(size.depth as usize, GFP_KERNEL)?;
         for _ in 0..size.depth {
             let slot = Slot {
@@ -174,10 +177,11 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         }))
     }
 
-    /// Opens the gate: what waits can be posted to `qp`. Once.
+    /// Opens the gate: what waits can be posted to `qp`, which has the same depth. Once.
     pub(crate) fn open(&self, qp: Qp<H, E>) {
         let mut inner = self.inner.lock();
-        if let Gate::Opening = inner.gate {
+        let fits = qp.depth() == inner.slots.len();
+        if let (Gate::Opening, true) = (&inner.gate, fits) {
             inner.gate = Gate::Open(qp);
             return;
         }
@@ -204,9 +208,9 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         self.inner.lock().step()
     }
 
-    /// Gives work back that `completion` says is done, one at a time: that of the oldest slot which
-    /// has any, and whether there is no more. None when nothing is left.
-    pub(crate) fn retire(&self, completion: &Completion) -> Option<(W, bool)> {
+    /// Gives work back that `completion` says is done, one at a time and the oldest first. None when
+    /// nothing is left.
+    pub(crate) fn retire(&self, completion: &Completion) -> Option<W> {
         self.inner.lock().retire(completion)
     }
 
@@ -357,25 +361,30 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         Some(basis)
     }
 
-    fn retire(&mut self, completion: &Completion) -> Option<(W, bool)> {
+    fn retire(&mut self, completion: &Completion) -> Option<W> {
         let (Gate::Open(qp) | Gate::Broken(qp)) = &self.gate else {
             // It goes: `shut` gives all work back.
             return None;
         };
         let last = self.slots.get(completion.slot_of(qp)?)?.seq;
-        loop {
+        while !completion.is_spent() {
             let oldest = self.queue.oldest()?;
-            // Behind `last`: all up to it are retired.
+            // Behind `last`: it was retired already.
             if last.wrapping_sub(oldest) > u32::MAX / 2 {
                 return None;
+            }
+            // From the last one on its slot may be taken by new work.
+            if oldest == last {
+                completion.spend();
             }
             let slot = self.slots.get_mut(self.queue.slot(oldest))?;
             slot.signalled = false;
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
             if let Some(work) = slot.work.take() {
-                return Some((work, oldest == last));
+                return Some(work);
             }
         }
+        None
     }
 }

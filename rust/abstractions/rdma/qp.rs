@@ -25,6 +25,7 @@ use super::{
     },
 };
 use crate::abstractions::bindings;
+use core::cell::Cell;
 use kernel::{
     error::to_result,
     ffi::c_void,
@@ -95,12 +96,22 @@ pub(crate) struct Completion {
     qp: *mut bindings::ib_qp,
     slot: usize,
     status: Status,
+    /// Whether all that it stands for was given back.
+    spent: Cell<bool>,
 }
 
 impl Completion {
     /// How the work ended.
     pub(crate) fn status(&self) -> Status {
         self.status
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.spent.get()
+    }
+
+    pub(super) fn spend(&self) {
+        self.spent.set(true);
     }
 
     /// The slot of the work, if it is work of `qp`.
@@ -189,6 +200,11 @@ impl<H: Handler, E: Events> Qp<H, E> {
         &self.id
     }
 
+    /// How many work requests can be posted at once.
+    pub(super) fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
     fn as_ptr(&self) -> *mut bindings::ib_qp {
         // SAFETY: By the type invariant; `qp` does not change until `drop`.
         unsafe { (*self.id.as_ptr()).qp }
@@ -246,6 +262,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
             qp,
             slot: index,
             status,
+            spent: Cell::new(false),
         };
         H::sent(handler, &completion);
     }

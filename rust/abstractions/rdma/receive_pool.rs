@@ -46,6 +46,11 @@ use kernel::{
     impl_has_work, new_spinlock, new_work, pr_warn_once,
     prelude::*,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Full,
+            Relaxed, //
+        },
         Arc,
         ArcBorrow,
         SpinLock, //
@@ -102,6 +107,8 @@ pub(super) struct ReceivePool<H: Handler> {
     queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<ReceivePool<H>>,
+    /// Whether there was no memory to grow.
+    is_short: AtomicFlag,
     /// The most buffers that there may ever be.
     pub(super) max: usize,
 }
@@ -116,11 +123,16 @@ impl<H: Handler> WorkItem for ReceivePool<H> {
     /// Grows. Sleeps.
     fn run(this: Arc<Self>) {
         // Running low because all buffers are with nfsd is no loss, but more of them help as well.
-        let more = (this.count() / 2).max(1);
-        if this.grow(more).is_err() {
+        let before = this.count();
+        if this.grow((before / 2).max(1)).is_err() {
             pr_warn_once!("no memory for more Receive buffers\n");
         }
-        this.watch();
+        // Where there can be no more, there is nothing to be told of.
+        if this.count() > before {
+            this.watch();
+        } else if before < this.max {
+            this.is_short.store(true, Relaxed);
+        }
     }
 }
 
@@ -137,6 +149,7 @@ impl<H: Handler> ReceivePool<H> {
             pin_init!(Self {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
                 queue,
+                is_short: AtomicFlag::new(false),
                 work <- new_work!("svcrdma receives"),
                 max,
             }),
@@ -167,8 +180,11 @@ impl<H: Handler> ReceivePool<H> {
     /// Makes and posts up to `count` more buffers, as many as there is room for. May sleep.
     pub(super) fn grow(self: &Arc<Self>, count: usize) -> Result {
         for _ in 0..count {
-            if self.inner.lock().srq.is_none() {
-                return Ok(());
+            {
+                let inner = self.inner.lock();
+                if inner.srq.is_none() || inner.table.len() >= self.max {
+                    return Ok(());
+                }
             }
             let buffer = self.new_buffer()?;
             {
@@ -267,8 +283,17 @@ impl<H: Handler> ReceivePool<H> {
         Ok(())
     }
 
+    /// Tries again what has failed: to post buffers, and to grow.
+    pub(super) fn retry(self: &Arc<Self>) {
+        self.repost();
+        if self.is_short.xchg(false, Full) {
+            // An error means that it is queued already.
+            let _ = self.queue.enqueue(self.clone());
+        }
+    }
+
     /// Posts the buffers that could not be posted before, until that fails again.
-    pub(super) fn repost(&self) {
+    fn repost(&self) {
         let mut inner = self.inner.lock();
         while let Some(buffer) = inner.aside.pop() {
             if self.try_post(&mut inner, buffer).is_err() {

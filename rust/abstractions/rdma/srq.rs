@@ -114,9 +114,9 @@ impl<H: Handler> Receives<H> {
         self.0.srq().ok_or(ENODEV)
     }
 
-    /// Posts the buffers that could not be posted before, until that fails again.
-    pub(crate) fn repost(&self) {
-        self.0.repost();
+    /// Tries again what has failed: to post buffers, and to make more.
+    pub(crate) fn retry(&self) {
+        self.0.retry();
     }
 
     /// The number of buffers that there are.

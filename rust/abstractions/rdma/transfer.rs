@@ -131,14 +131,16 @@ impl Transfer {
     }
 
     /// The piece at byte `at`, `max` bytes or shorter, and its address for the device; none if it
-    /// is not mapped in this direction.
+    /// is not mapped in this direction and for this domain.
     pub(super) fn mapped_piece(
         &self,
+        pd: &Arc<Pd>,
         direction: Direction,
         at: usize,
         max: usize,
     ) -> Option<(u64, Piece)> {
-        self.mapping.as_ref().filter(|(_, d)| *d == direction)?;
+        let fits = |(p, d): &&(Arc<Pd>, Direction)| Arc::ptr_eq(p, pd) && *d == direction;
+        self.mapping.as_ref().filter(fits)?;
         let piece = self.stream.piece(at, max)?;
         let addr = self.addrs.get(piece.page)?;
         // CAST: `piece.offset` is less than a page.
@@ -187,12 +189,15 @@ impl SendBuffer {
     }
 
     /// The device's address of the first `len` bytes, which the device sees as they are now, and
-    /// how many bytes these are: `len` is cut to the page.
-    pub(super) fn sync(&self, len: usize) -> (u64, usize) {
+    /// how many bytes these are: `len` is cut to the page. None for another domain.
+    pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
+        if !Arc::ptr_eq(&self.pd, pd) {
+            return None;
+        }
         let len = len.min(PAGE_SIZE);
         // SAFETY: By the type invariant.
         unsafe { bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len) };
-        (self.addr, len)
+        Some((self.addr, len))
     }
 }
 

@@ -19,6 +19,7 @@ use core::{
 };
 use kernel::{
     error::to_result,
+    pr_warn_once,
     prelude::*,
     sync::Arc,
     types::Opaque, //
@@ -90,11 +91,32 @@ impl<B: Back> Carrier<B> {
         // The reference of `svc`, which `svc_xprt_free` puts.
         // SAFETY: As above.
         unsafe { bindings::xprt_get(raw) };
-        // SAFETY: nfsd sets up one transport at a time for a connection.
-        unsafe { (*svc.as_ptr()).xpt_bc_xprt = raw };
         // SAFETY: The class holds the module while `setup` runs; `destroy` puts this reference.
         unsafe { bindings::hold_module() };
+        // SAFETY: As above.
+        if !unsafe { bindings::xprt_publish(raw, svc.as_ptr()) } {
+            // SAFETY: Nobody else knows it.
+            unsafe { Self::discard(raw) };
+            return Err(EBUSY);
+        }
         Ok(xprt)
+    }
+
+    /// Frees it, and puts its reference to the module.
+    ///
+    /// # Safety
+    ///
+    /// `xprt` was made by [`Self::create`], and nobody uses it any more.
+    unsafe fn discard(xprt: *mut bindings::rpc_xprt) {
+        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
+        // SAFETY: By the safety requirements of this function.
+        unsafe { ManuallyDrop::drop(&mut (*xprt.cast::<Self>()).back) };
+        // SAFETY: As above; nothing of ours is left in it.
+        unsafe { bindings::xprt_discard(xprt) };
+        // The module may go from here on, as with any transport that puts its own module: who
+        // unloads it has to lose a race with the few instructions back to the workqueue.
+        // SAFETY: `create` has taken the reference.
+        unsafe { bindings::put_module() };
     }
 
     /// # Safety
@@ -158,13 +180,16 @@ impl<B: Back> Carrier<B> {
 
     /// # Safety
     ///
-    /// `xprt` was made by [`Self::create`], and has no references.
+    /// `xprt` was made by [`Self::create`]; sunrpc does not use it any more.
     unsafe extern "C" fn destroy(xprt: *mut bindings::rpc_xprt) {
-        // CAST: `xprt` is the first field and `Self` is `repr(C)`.
         // SAFETY: By the safety requirements of this function.
-        unsafe { ManuallyDrop::drop(&mut (*xprt.cast::<Self>()).back) };
-        // SAFETY: As above; nothing of ours is left in it.
-        unsafe { bindings::xprt_dispose(xprt) };
+        if !unsafe { bindings::xprt_is_unused(xprt) } {
+            // `xprt_create_transport` destroys what it has no memory for a name for, whoever has it.
+            pr_warn_once!("a transport of callbacks is lost\n");
+            return;
+        }
+        // SAFETY: As above, and there are no references.
+        unsafe { Self::discard(xprt) };
     }
 }
 
