@@ -20,13 +20,21 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What can be looked at.
-pub(crate) trait Show: Sized + Send + Sync + 'static {
-    /// The files: a name, and what writes the content.
-    const FILES: &'static [(&'static CStr, fn(&Self, &SeqFile))];
+/// A file of a folder.
+pub(crate) struct File<T> {
+    /// Its name.
+    pub(crate) name: &'static CStr,
+    /// Writes its content.
+    pub(crate) show: fn(&T, &SeqFile),
 }
 
-/// A file.
+/// What can be looked at.
+pub(crate) trait Show: Sized + Send + Sync + 'static {
+    /// The files.
+    const FILES: &'static [File<Self>];
+}
+
+/// A file and its data.
 struct Entry<T: Show> {
     data: Arc<T>,
     show: fn(&T, &SeqFile),
@@ -61,9 +69,10 @@ impl<T: Show> Folder<T> {
     ) -> impl PinInit<Self, Error> {
         pin_init::pin_init_scope(move || {
             let mut entries = KVec::with_capacity(T::FILES.len(), GFP_KERNEL)?;
-            for (_, show) in T::FILES {
+            for file in T::FILES {
                 let data = data.clone();
-                entries.push(Entry { data, show: *show }, GFP_KERNEL)?;
+                let show = file.show;
+                entries.push(Entry { data, show }, GFP_KERNEL)?;
             }
             Ok(try_pin_init!(&this in Self {
                 // SAFETY: The name is a string; no parent means the top.
@@ -97,13 +106,13 @@ impl<T: Show> Folder<T> {
     unsafe fn fill(this: *mut Self, fops: *const bindings::file_operations) {
         // SAFETY: By the safety requirements of this function.
         let (dir, entries) = unsafe { ((*this).dir, &(*this).entries) };
-        for ((name, _), entry) in T::FILES.iter().zip(entries) {
+        for (file, entry) in T::FILES.iter().zip(entries) {
             let private = core::ptr::from_ref(entry).cast_mut().cast();
             // The kernel's advice is not to look at errors: `dir` may be one.
             // SAFETY: By the safety requirements of this function.
             unsafe {
                 bindings::debugfs_create_file_full(
-                    name.as_char_ptr(),
+                    file.name.as_char_ptr(),
                     0o400,
                     dir,
                     private,

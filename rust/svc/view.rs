@@ -12,6 +12,7 @@ use super::{
     Server, //
 };
 use crate::abstractions::debugfs::{
+    File,
     Folder,
     Show, //
 };
@@ -19,7 +20,6 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     seq_print,
-    str::CStr,
     sync::Arc, //
 };
 
@@ -32,10 +32,19 @@ pub(crate) fn show(module: &'static ThisModule, server: Arc<Server>) -> impl Pin
 }
 
 impl Show for Server {
-    const FILES: &'static [(&'static CStr, fn(&Self, &SeqFile))] = &[
-        (c"connections", show_connections),
-        (c"devices", show_devices),
-        (c"closes", show_closes),
+    const FILES: &'static [File<Self>] = &[
+        File {
+            name: c"connections",
+            show: show_connections,
+        },
+        File {
+            name: c"devices",
+            show: show_devices,
+        },
+        File {
+            name: c"closes",
+            show: show_closes,
+        },
     ];
 }
 
