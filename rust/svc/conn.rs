@@ -253,7 +253,7 @@ impl Shared {
     fn report(&self, cause: Cause) {
         let (code, detail) = cause.code();
         trace::close(self.number, code, detail);
-        self.device.history.add(self.number, self.peer, cause);
+        self.device.history.add(self.number, &self.peer, cause);
         if cause.is_normal() {
             return;
         }

@@ -34,8 +34,9 @@ struct Close {
 
 /// What the lock protects.
 struct Closes {
-    closes: KVec<Close>,
-    /// Where the next one goes when there are [`CLOSES`]: in the place of the oldest.
+    /// [`CLOSES`] of them.
+    closes: KVec<Option<Close>>,
+    /// Where the next one goes: in the place of the oldest.
     next: usize,
 }
 
@@ -45,10 +46,11 @@ pub(super) struct History(Pin<KBox<SpinLock<Closes>>>);
 impl History {
     /// Makes an empty one. May sleep.
     pub(super) fn new() -> Result<Self> {
-        let closes = Closes {
-            closes: KVec::with_capacity(CLOSES, GFP_KERNEL)?,
-            next: 0,
-        };
+        let mut closes = KVec::with_capacity(CLOSES, GFP_KERNEL)?;
+        for _ in 0..CLOSES {
+            closes.push(None, GFP_KERNEL)?;
+        }
+        let closes = Closes { closes, next: 0 };
         Ok(Self(KBox::pin_init(
             new_spinlock!(closes, "svcrdma history"),
             GFP_KERNEL,
@@ -56,35 +58,28 @@ impl History {
     }
 
     /// Remembers that the connection `number` of `peer` closes.
-    pub(super) fn add(&self, number: u64, peer: Addr, cause: Cause) {
-        let close = Close {
-            number,
-            peer,
-            cause,
-            at: Instant::now(),
-        };
+    // Addresses are large: they are to be on the stack here only.
+    #[inline(never)]
+    pub(super) fn add(&self, number: u64, peer: &Addr, cause: Cause) {
         let mut inner = self.0.lock();
-        if inner.closes.len() < CLOSES {
-            // There is room for as many.
-            let _ = inner.closes.push_within_capacity(close);
-            return;
-        }
         let next = inner.next;
         if let Some(slot) = inner.closes.get_mut(next) {
-            *slot = close;
+            *slot = Some(Close {
+                number,
+                peer: *peer,
+                cause,
+                at: Instant::now(),
+            });
         }
-        inner.next = if next.saturating_add(1) < CLOSES {
-            next.saturating_add(1)
-        } else {
-            0
-        };
+        let next = next.saturating_add(1);
+        inner.next = if next < CLOSES { next } else { 0 };
     }
 
     /// Writes a line for each, the oldest first.
     pub(super) fn show(&self, device: &Name, m: &SeqFile) {
         for i in 0..CLOSES {
             let Some(close) = self.nth(i) else {
-                return;
+                continue;
             };
             seq_print!(
                 m,
@@ -98,12 +93,12 @@ impl History {
         }
     }
 
-    /// A copy of the one that is `n` younger than the oldest: it is written without the lock.
+    /// A copy of the `n`th, the oldest first, if there are so many: it is written without the lock.
     fn nth(&self, n: usize) -> Option<Close> {
         let inner = self.0.lock();
         let at = inner.next.saturating_add(n);
         let at = at.checked_sub(CLOSES).unwrap_or(at);
-        inner.closes.get(at).copied()
+        inner.closes.get(at).copied().flatten()
     }
 }
 
