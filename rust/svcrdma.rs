@@ -31,7 +31,8 @@ module! {
 }
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
-/// limit, no tick, no device. Removing the devices queues what is left to do, `_flush` waits for it.
+/// limit, no tick, no device. Removing the devices queues what is left to do, `_flush` waits for
+/// it.
 #[pin_data]
 struct Module {
     #[pin]

@@ -2,8 +2,8 @@
 
 //! Files in debugfs, one function each.
 //!
-//! Not `kernel::debugfs`: its files do not hold the module, so one that is still open when the module
-//! goes would be closed through operations that are no more (`full_proxy_release` in
+//! Not `kernel::debugfs`: its files do not hold the module, so one that is still open when the
+//! module goes would be closed through operations that are no more (`full_proxy_release` in
 //! fs/debugfs/file.c). Contexts: process; functions of files may sleep.
 //!
 //! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
@@ -44,8 +44,8 @@ struct Entry<T: Show> {
 ///
 /// # Invariants
 ///
-/// `dir` is a folder of debugfs, or an error pointer; its files have `fops`, and elements of `entries`,
-/// which neither move nor change, as their private data.
+/// `dir` is a folder of debugfs, or an error pointer; its files have `fops`, and elements of
+/// `entries`, which neither move nor change, as their private data.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Folder<T: Show> {
     dir: *mut bindings::dentry,
@@ -60,8 +60,8 @@ unsafe impl<T: Show> Send for Folder<T> {}
 unsafe impl<T: Show> Sync for Folder<T> {}
 
 impl<T: Show> Folder<T> {
-    /// Makes `name` at the top of debugfs, with the files of `data`. They hold `module` while they are
-    /// open. Without debugfs there are none, which is no error. May sleep.
+    /// Makes `name` at the top of debugfs, with the files of `data`. They hold `module` while they
+    /// are open. Without debugfs there are none, which is no error. May sleep.
     pub(crate) fn new(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -101,8 +101,8 @@ impl<T: Show> Folder<T> {
 
     /// # Safety
     ///
-    /// `dir` and `entries` of `this` are initialised, `fops` is filled in, and they stay where they are
-    /// until `dir` is removed.
+    /// `dir` and `entries` of `this` are initialised, `fops` is filled in, and they stay where they
+    /// are until `dir` is removed.
     unsafe fn fill(this: *mut Self, fops: *const bindings::file_operations) {
         // SAFETY: By the safety requirements of this function.
         let (dir, entries) = unsafe { ((*this).dir, &(*this).entries) };

@@ -266,8 +266,8 @@ impl Stream {
         });
     }
 
-    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes and if it is
-    /// fresh.
+    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes and if it
+    /// is fresh.
     pub(crate) fn zero(&mut self, at: usize, len: usize) {
         self.for_each_piece(at..at.saturating_add(len), |to, _, len| {
             // SAFETY: `to` is valid for `len` bytes by `for_each_piece`.
@@ -275,8 +275,9 @@ impl Stream {
         });
     }
 
-    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`, if
-    /// the stream is fresh; the address is valid for reads and writes of that length while `f` runs.
+    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`,
+    /// if the stream is fresh; the address is valid for reads and writes of that length while `f`
+    /// runs.
     fn for_each_piece(&mut self, range: Range<usize>, mut f: impl FnMut(*mut u8, usize, usize)) {
         let mut at = range.start;
         while self.fresh && at < range.end {

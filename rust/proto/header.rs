@@ -15,8 +15,8 @@ use crate::wire::Reader;
 /// Protocol version (`rdma_vers`).
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of the shortest message: four words, and an empty Read list, Write list and Reply chunk. What
-/// is shorter is dropped before it is looked at (RFC 8166, section 4.5).
+/// Bytes of the shortest message: four words, and an empty Read list, Write list and Reply chunk.
+/// What is shorter is dropped before it is looked at (RFC 8166, section 4.5).
 pub const MIN_MESSAGE: usize = 28;
 
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
@@ -108,9 +108,9 @@ impl Header {
         reply: None,
     };
 
-    /// Returns an rkey that the reply may invalidate if the client can take it (RFC 8797): the first
-    /// one this Call names in its Reply chunk, else in its Write list, else in its Read list. The
-    /// client invalidates any others itself.
+    /// Returns an rkey that the reply may invalidate if the client can take it (RFC 8797): the
+    /// first one this Call names in its Reply chunk, else in its Write list, else in its Read list.
+    /// The client invalidates any others itself.
     pub fn invalidatable(&self, msg: &[u8]) -> Option<u32> {
         self.reply
             .and_then(|chunk| registered(chunk.iter(msg)))

@@ -77,8 +77,8 @@ impl Layout {
     }
 }
 
-/// Decides where the Call's bytes are to lie; at most `max_pages` pages are used. A Call that is not
-/// [`Layout::Inline`] needs at least one RDMA Read.
+/// Decides where the Call's bytes are to lie; at most `max_pages` pages are used. A Call that is
+/// not [`Layout::Inline`] needs at least one RDMA Read.
 ///
 /// # Errors
 ///

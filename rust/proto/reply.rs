@@ -186,8 +186,8 @@ fn header_len(header: &Header, msg: &[u8]) -> Option<u32> {
 /// Decides how a reply of `len` bytes to the Call `header` is sent in at most `limit` bytes.
 ///
 /// `payloads` are the eligible results in ascending order; one that is not within the stream or not
-/// behind its predecessor stays in the stream and uses no Write chunk. One whose Write chunk is empty
-/// stays in the stream too, but the next payload goes to the next chunk.
+/// behind its predecessor stays in the stream and uses no Write chunk. One whose Write chunk is
+/// empty stays in the stream too, but the next payload goes to the next chunk.
 pub fn plan(header: &Header, msg: &[u8], len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
     let Some(length) = header_len(header, msg) else {
         return ReplyPlan::default();

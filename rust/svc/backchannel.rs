@@ -2,9 +2,9 @@
 
 //! The backchannel: Calls of the server to a client, over the client's own connection (RFC 8167).
 //!
-//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they go out like
-//! inline replies, and so do their replies come in. The client says in each reply how many Calls it
-//! takes at a time.
+//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they go out
+//! like inline replies, and so do their replies come in. The client says in each reply how many
+//! Calls it takes at a time.
 
 use super::{
     call::Call,
@@ -33,7 +33,8 @@ impl Back for Endpoint {
     fn send(&self, call: &backchannel::Call<'_>) -> Result {
         let len = call.len().saturating_add(encode::REVERSE_LEN);
         if len > self.thresholds.send as usize {
-            // nfsd would send it again at once, and for ever. Like this it waits for an answer first.
+            // nfsd would send it again at once, and for ever. Like this it waits for an answer
+            // first.
             stats::CALLBACKS_TOO_LARGE.inc();
             return Ok(());
         }

@@ -2,8 +2,8 @@
 
 //! Endpoints: the hardware half of a connection.
 //!
-//! Whoever adds [`Work`] or makes room for it posts what can be posted, nfsd threads and completions
-//! alike; nobody ever sleeps for room.
+//! Whoever adds [`Work`] or makes room for it posts what can be posted, nfsd threads and
+//! completions alike; nobody ever sleeps for room.
 
 use super::{
     call::{
@@ -174,8 +174,8 @@ impl Endpoint {
         }
     }
 
-    /// Counts one more Call to the client, which [`Self::end_callback`] takes back; `false` if there
-    /// are [`SLOTS`] already.
+    /// Counts one more Call to the client, which [`Self::end_callback`] takes back; `false` if
+    /// there are [`SLOTS`] already.
     pub(super) fn begin_callback(&self) -> bool {
         let before = self.callbacks.fetch_add(1, Relaxed);
         if before >= SLOTS as i32 {

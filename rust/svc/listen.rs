@@ -160,7 +160,8 @@ impl Port {
             device,
             self.server.queue.clone(),
         )?;
-        // From here on the id belongs to `shared`, whose closing destroys it: this handler must not.
+        // From here on the id belongs to `shared`, whose closing destroys it: this handler must
+        // not.
         shared.set_pending(new.adopt(shared.clone()));
         if let Err(e) = shared.device.remember(&shared) {
             shared.close(Cause::Accept(e.to_errno()));

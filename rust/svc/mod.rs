@@ -13,8 +13,9 @@
 //! | nfsd calls the client back | `backchannel` |
 //! | the connection ends | `conn` says why, `endpoint` gives everything back |
 //!
-//! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog` closes what
-//! makes no progress, `stats` counts, and `view` shows what there is; `history` remembers what has ended.
+//! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog`
+//! closes what makes no progress, `stats` counts, and `view` shows what there is; `history`
+//! remembers what has ended, and `cause` says why.
 
 mod accept;
 mod backchannel;

@@ -61,7 +61,8 @@ use svcrdma_proto::{
 /// their pages, and the thread keeps them.
 const COPY_MAX: usize = 1024;
 
-/// A reply in flight, or one that can be used for the next. A Call to the client is sent by one, too.
+/// A reply in flight, or one that can be used for the next. A Call to the client is sent by one,
+/// too.
 pub(super) struct Reply {
     buffer: SendBuffer,
     /// Bytes of the buffer that are sent: the header, and what was copied behind it.

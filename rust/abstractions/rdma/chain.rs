@@ -234,8 +234,8 @@ impl<'m> Chain<'_, 'm> {
         taken
     }
 
-    /// Adds an RDMA Write of no bytes, which needs no memory on either side: what was posted before it
-    /// is done when it completes. Whether there was room.
+    /// Adds an RDMA Write of no bytes, which needs no memory on either side: what was posted before
+    /// it is done when it completes. Whether there was room.
     pub(super) fn mark(&mut self) -> bool {
         let buffers = &mut *self.buffers;
         let start = buffers.sges.len();

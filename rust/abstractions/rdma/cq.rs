@@ -102,7 +102,8 @@ impl Cq {
         self.flush();
     }
 
-    /// Handles completions, as many as the queue takes: those that were there before are among them.
+    /// Handles completions, as many as the queue takes: those that were there before are among
+    /// them.
     fn poll(&self) {
         // SAFETY: By the type invariant.
         let mut left = unsafe { (*self.as_ptr()).cqe };

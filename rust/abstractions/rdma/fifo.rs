@@ -9,7 +9,8 @@
 //! has no completion of its own), or until the queue pair is gone.
 //!
 //! Contexts: any process context, completions included; only [`Fifo::shut`] and making one sleep.
-//! Closing the gate and posting exclude each other under the lock, as draining a queue pair demands.
+//! Closing the gate and posting exclude each other under the lock, as draining a queue pair
+//! demands.
 
 use super::{
     chain::{
@@ -208,8 +209,8 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         self.inner.lock().step()
     }
 
-    /// Gives work back that `completion` says is done, one at a time and the oldest first. None when
-    /// nothing is left.
+    /// Gives work back that `completion` says is done, one at a time and the oldest first. None
+    /// when nothing is left.
     pub(crate) fn retire(&self, completion: &Completion) -> Option<W> {
         self.inner.lock().retire(completion)
     }
@@ -306,8 +307,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         }
     }
 
-    /// Asks for a completion of unsignalled work that nothing has followed for some time: its memory
-    /// comes back, or it is known that the peer does not take it.
+    /// Asks for a completion of unsignalled work that nothing has followed for some time: its
+    /// memory comes back, or it is known that the peer does not take it.
     fn mark(&mut self) -> Result {
         let Gate::Open(qp) = &mut self.gate else {
             return Ok(());

@@ -210,8 +210,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         unsafe { (*self.id.as_ptr()).qp }
     }
 
-    /// Posts the chain in `buffers`, whose work gets the slots from `first` on, round their ring; the
-    /// last one completes visibly if `signal`. Does not sleep.
+    /// Posts the chain in `buffers`, whose work gets the slots from `first` on, round their ring;
+    /// the last one completes visibly if `signal`. Does not sleep.
     ///
     /// # Errors
     ///

@@ -2,12 +2,12 @@
 
 //! The buffers that the messages of all connections of a device are received in.
 //!
-//! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside
-//! because posting failed. Posted ones are *lent*: a message that never ends (the peer dies in the
-//! middle of a Send) takes one from the queue and never completes. Hence the pool keeps a table of
-//! all buffers and frees them only after the queue is destroyed. When the device says that the queue
-//! runs low the pool grows by half at once, up to its maximum: what is lost is made up for, and other
-//! peers' messages do not have to wait for long.
+//! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside because posting
+//! failed. Posted ones are *lent*: a message that never ends (the peer dies in the middle of a
+//! Send) takes one from the queue and never completes. Hence the pool keeps a table of all buffers
+//! and frees them only after the queue is destroyed. When the device says that the queue runs low
+//! the pool grows by half at once, up to its maximum: what is lost is made up for, and other peers'
+//! messages do not have to wait for long.
 //!
 //! A buffer is unmapped before anybody sees its bytes, as nfsd may write to them, and mapped again
 //! when it is posted.

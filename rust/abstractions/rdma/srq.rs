@@ -25,8 +25,8 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The queue; when the last reference goes it is destroyed, and then all buffers are with nobody, or
-/// with a [`Receive`]. Dropping it sleeps.
+/// The queue; when the last reference goes it is destroyed, and then all buffers are with nobody,
+/// or with a [`Receive`]. Dropping it sleeps.
 ///
 /// # Invariants
 ///

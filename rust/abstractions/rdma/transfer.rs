@@ -97,8 +97,8 @@ impl Transfer {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the device has no address for a page, `EINVAL` when it is to write to pages that
-    /// are not fresh; nothing is mapped then.
+    /// `ENOMEM` when the device has no address for a page, `EINVAL` when it is to write to pages
+    /// that are not fresh; nothing is mapped then.
     pub(crate) fn map(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
         if direction == Direction::FromDevice && !self.stream.is_fresh() {

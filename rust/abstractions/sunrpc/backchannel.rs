@@ -4,8 +4,9 @@
 //!
 //! For a session of NFSv4.1 or later nfsd makes an RPC client upon the connection that the session
 //! is bound to (fs/nfsd/nfs4callback.c, `setup_callback_client`). It asks sunrpc for the transport
-//! with the ident of the connection's class and `XPRT_TRANSPORT_BC`, which [`Backchannel`] registers,
-//! and gets a `struct rpc_xprt` of ours. A connection has one, which lives as long as the `svc_xprt`.
+//! with the ident of the connection's class and `XPRT_TRANSPORT_BC`, which [`Backchannel`]
+//! registers, and gets a `struct rpc_xprt` of ours. A connection has one, which lives as long as
+//! the `svc_xprt`.
 //!
 //! References to it: one of each RPC client, one of the `svc_xprt` (`xpt_bc_xprt`), and the
 //! connection's own, a [`Channel`]. It holds the module until its memory is given back.
@@ -46,11 +47,13 @@ pub(crate) const SLOTS: u32 = 16;
 
 /// What carries Calls to the peer of a connection.
 pub(crate) trait Back: Send + Sync + 'static {
-    /// Sends `call`. On `rpciod`, which frees memory: must wait neither for memory nor for the peer.
+    /// Sends `call`. On `rpciod`, which frees memory: must wait neither for memory nor for the
+    /// peer.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` to be asked again a quarter of a second later; after any other the Call has failed.
+    /// `ENOBUFS` to be asked again a quarter of a second later; after any other the Call has
+    /// failed.
     fn send(&self, call: &Call<'_>) -> Result;
 
     /// Whether the connection is ending, so that there is no reply to wait for.
@@ -112,8 +115,9 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 impl Channel {
-    /// Hands `reply`, an RPC message, to the Call with this XID; `credits` are what the peer grants.
-    /// Whether there was such a Call with room for its reply. In process context; does not sleep.
+    /// Hands `reply`, an RPC message, to the Call with this XID; `credits` are what the peer
+    /// grants. Whether there was such a Call with room for its reply. In process context; does not
+    /// sleep.
     pub(crate) fn complete(&self, xid: u32, reply: &[u8], credits: u32) -> bool {
         self.grant(credits.clamp(1, SLOTS));
         let xprt = self.0.as_ptr();

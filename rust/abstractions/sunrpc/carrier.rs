@@ -59,8 +59,8 @@ impl<B: Back> Carrier<B> {
     ///
     /// # Safety
     ///
-    /// `args` are those of `setup`, `svc` is the connection in them, and `class` is registered; it lives as
-    /// long as somebody holds the module.
+    /// `args` are those of `setup`, `svc` is the connection in them, and `class` is registered; it
+    /// lives as long as somebody holds the module.
     pub(super) unsafe fn create(
         args: *mut bindings::xprt_create,
         class: *const bindings::xprt_class,
@@ -184,7 +184,8 @@ impl<B: Back> Carrier<B> {
     unsafe extern "C" fn destroy(xprt: *mut bindings::rpc_xprt) {
         // SAFETY: By the safety requirements of this function.
         if !unsafe { bindings::xprt_is_unused(xprt) } {
-            // `xprt_create_transport` destroys what it has no memory for a name for, whoever has it.
+            // `xprt_create_transport` destroys what it has no memory for a name for, whoever has
+            // it.
             pr_warn_once!("a transport of callbacks is lost\n");
             return;
         }
