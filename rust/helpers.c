@@ -19,6 +19,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
+#include <svcrdma_keep.h>
 
 /* linux/mm.h */
 
@@ -419,7 +420,21 @@ void svcrdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size
 
 struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
 						 rdma_cm_event_handler handler,
-						 void *context)
+						 void *context, const char *name)
 {
-	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
+	return __rdma_create_kernel_id(net, handler, context, RDMA_PS_TCP,
+				       IB_QPT_RC, name);
+}
+
+/* svcrdma_keep.h: false too if svcrdma_keep.ko is not loaded. */
+bool svcrdma_helper_keep(struct rdma_cm_id *id)
+{
+	typeof(&svcrdma_keep) keep = symbol_get(svcrdma_keep);
+	bool kept;
+
+	if (!keep)
+		return false;
+	kept = keep(id);
+	symbol_put(svcrdma_keep);
+	return kept;
 }

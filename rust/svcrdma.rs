@@ -5,7 +5,10 @@
 //! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
 
 use abstractions::{
-    rdma::client::Registration,
+    rdma::{
+        client::Registration,
+        cm::Caller, //
+    },
     sunrpc::{
         backchannel::Backchannel,
         class::Class, //
@@ -46,6 +49,7 @@ struct Module {
     #[pin]
     client: Registration<svc::Devices>,
     _flush: svc::Flush,
+    _caller: Caller,
 }
 
 impl kernel::InPlaceModule for Module {
@@ -53,6 +57,7 @@ impl kernel::InPlaceModule for Module {
         pin_init::pin_init_scope(move || {
             let server = svc::Server::new()?;
             Ok(try_pin_init!(Self {
+                _caller: Caller::new()?,
                 _flush: svc::Flush(server.queue.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server)?,

@@ -20,7 +20,10 @@ use super::{
 use crate::{
     abstractions::{
         rdma::{
-            cm::CmId,
+            cm::{
+                CmId,
+                Parting, //
+            },
             qp::{
                 Parts,
                 Qp, //
@@ -136,6 +139,6 @@ fn connect(
     if accepted.is_ok() && shared.establish(endpoint) {
         return Ok(());
     }
-    endpoint.take_down();
+    endpoint.take_down(Parting::Now);
     accepted.and(Err(compat::enotconn()))
 }

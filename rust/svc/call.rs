@@ -126,6 +126,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
         Ok(Received::Call(header)) => {
             stats::CALLS.inc();
             if !endpoint.shared.count_call(header.credits) {
+                stats::CALLS_DROPPED.inc();
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
             }

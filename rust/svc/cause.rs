@@ -2,7 +2,10 @@
 
 //! Causes: why connections end, as the log, the trace event and debugfs say it.
 
-use crate::abstractions::rdma::qp::Status;
+use crate::abstractions::rdma::{
+    cm::Parting,
+    qp::Status, //
+};
 use kernel::fmt;
 
 /// Why a connection ends.
@@ -12,6 +15,8 @@ pub(super) enum Cause {
     Server,
     /// The peer has disconnected, or the connection manager says that it is gone: its event.
     Peer(u32),
+    /// An admin has the module give back all that it has.
+    Released,
     /// The device goes.
     DeviceRemoved,
     /// The listener went before the connection was accepted.
@@ -62,6 +67,15 @@ impl Cause {
             Cause::NoMemory => (13, 0),
             Cause::Results(errno) => (14, errno),
             Cause::Silent => (15, 0),
+            Cause::Released => (16, 0),
+        }
+    }
+
+    /// How the peer learns of it.
+    pub(super) fn parting(self) -> Parting {
+        match self {
+            Cause::Released => Parting::Later,
+            _ => Parting::Now,
         }
     }
 
@@ -69,7 +83,11 @@ impl Cause {
     pub(super) fn is_normal(self) -> bool {
         matches!(
             self,
-            Cause::Server | Cause::Peer(_) | Cause::DeviceRemoved | Cause::ListenerGone
+            Cause::Server
+                | Cause::Peer(_)
+                | Cause::Released
+                | Cause::DeviceRemoved
+                | Cause::ListenerGone
         )
     }
 }
@@ -79,6 +97,7 @@ impl fmt::Display for Cause {
         match self {
             Cause::Server => f.write_str("closed by the server"),
             Cause::Peer(event) => write!(f, "closed by the peer (event {event})"),
+            Cause::Released => f.write_str("released by an admin"),
             Cause::DeviceRemoved => f.write_str("the device was removed"),
             Cause::ListenerGone => f.write_str("the listener was removed"),
             Cause::Accept(errno) => write!(f, "could not be accepted (error {errno})"),

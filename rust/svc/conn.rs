@@ -24,7 +24,8 @@ use crate::abstractions::{
     rdma::cm::{
         CmId,
         Event,
-        Events, //
+        Events,
+        Parting, //
     },
     sunrpc::{
         backchannel::Channel,
@@ -81,8 +82,8 @@ enum Phase {
 enum Doomed {
     /// An id that was not accepted.
     Id(CmId<Shared>),
-    /// An accepted connection.
-    Endpoint(Arc<Endpoint>),
+    /// An accepted connection, and how its peer learns of the end.
+    Endpoint(Arc<Endpoint>, Parting),
     /// Nothing, or whoever accepts does it.
     Nothing,
 }
@@ -230,7 +231,7 @@ impl Shared {
             let doomed = match core::mem::replace(&mut state.phase, Phase::Dead) {
                 Phase::Pending(id) => Doomed::Id(id),
                 Phase::Accepting => Doomed::Nothing,
-                Phase::Established(endpoint) => Doomed::Endpoint(endpoint),
+                Phase::Established(endpoint) => Doomed::Endpoint(endpoint, cause.parting()),
                 closed => {
                     state.phase = closed;
                     return;
@@ -365,7 +366,14 @@ impl WorkItem for Shared {
         };
         drop(channel);
         match phase {
-            Phase::Closing(Doomed::Endpoint(endpoint)) => endpoint.take_down(),
+            Phase::Closing(Doomed::Endpoint(endpoint, parting)) => {
+                // A device that goes waits for the id.
+                let parting = match this.device.is_open() {
+                    true => parting,
+                    false => Parting::Now,
+                };
+                endpoint.take_down(parting);
+            }
             Phase::Closing(Doomed::Id(id)) => drop(id),
             _ => {}
         }

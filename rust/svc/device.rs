@@ -169,6 +169,11 @@ impl Device {
         }
     }
 
+    /// Whether it is not about to be removed. May sleep.
+    pub(super) fn is_open(&self) -> bool {
+        self.connections.lock().is_open
+    }
+
     /// The number of its connections. May sleep.
     pub(super) fn connection_count(&self) -> usize {
         self.connections.lock().table.values().count()
@@ -240,6 +245,11 @@ impl Devices {
     /// Does what is to be done every `seconds`. May sleep.
     pub(super) fn tick(&self, seconds: u32) {
         self.for_each(|device| device.tick(seconds));
+    }
+
+    /// Closes all connections. May sleep.
+    pub(super) fn release(&self) {
+        self.for_each(|device| device.for_each(|shared| shared.close(Cause::Released)));
     }
 
     /// Calls `f` for each device. May sleep.

@@ -24,6 +24,7 @@ use super::{
 use crate::abstractions::{
     page::PAGE_SIZE,
     rdma::{
+        cm::Parting,
         fifo::{
             self,
             Fifo,
@@ -146,8 +147,8 @@ impl Endpoint {
     }
 
     /// Closes the gate, gives queue pair and id back, then all work. Sleeps.
-    pub(super) fn take_down(&self) {
-        self.fifo.shut(|work| self.finish(work, false));
+    pub(super) fn take_down(&self, parting: Parting) {
+        self.fifo.shut(parting, |work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }

@@ -16,6 +16,7 @@ use super::{
         Offer,
         Shared, //
     },
+    history::seconds_since,
     stats,
     Server, //
 };
@@ -50,6 +51,10 @@ use kernel::{
         ArcBorrow,
         Mutex, //
     },
+    time::{
+        Instant,
+        Monotonic, //
+    },
     workqueue::{
         Work,
         WorkItem, //
@@ -59,6 +64,9 @@ use svcrdma_proto::cm::Peer;
 
 /// Connections that can wait to be accepted, per listener.
 const PENDING: usize = 128;
+
+/// For so long a listener may still be in the making.
+const NEW_SECONDS: i64 = 2;
 
 /// Whether there is an id that listens.
 enum Binding {
@@ -74,6 +82,7 @@ enum Binding {
 #[pin_data]
 pub(crate) struct Port {
     number: u64,
+    since: Instant<Monotonic>,
     server: Arc<Server>,
     net: OwnedNet,
     inbox: Arc<Inbox<Arc<Shared>>>,
@@ -143,6 +152,9 @@ impl Port {
 
     /// Makes a connection of a connect request, and lets nfsd accept it.
     fn queue(&self, new: NewId<'_>, request: &Request) -> Result {
+        if stats::RELEASE.get() != 0 {
+            return Err(EBUSY);
+        }
         if request.reads == 0 {
             // The peer would never serve an RDMA Read.
             return Err(EINVAL);
@@ -205,11 +217,16 @@ impl Listen for Listener {
         net: Net<'_>,
         addr: &Addr,
     ) -> Result<(Self, Arc<Inbox<Arc<Shared>>>, Addr)> {
+        if stats::RELEASE.get() != 0 {
+            pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
+            return Err(EBUSY);
+        }
         let inbox = Inbox::new(PENDING)?;
         let ports_inbox = inbox.clone();
         let port = Arc::pin_init(
             pin_init!(Port {
                 number: server.number(),
+                since: Instant::now(),
                 server: server.clone(),
                 net: net.keep(),
                 inbox: ports_inbox,
@@ -268,12 +285,26 @@ impl Ports {
     fn add(&self, port: &Arc<Port>) -> Result {
         let mut table = self.table.lock();
         table.try_create_and_insert(port.number, port.clone(), GFP_KERNEL)?;
+        stats::LISTENERS.inc();
         Ok(())
     }
 
     fn remove(&self, port: &Port) {
         let port = self.table.lock().remove(&port.number);
+        if port.is_some() {
+            stats::LISTENERS.dec();
+        }
         drop(port);
+    }
+
+    /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one
+    /// to go before it is complete. May sleep.
+    pub(super) fn release(&self) {
+        for port in self.table.lock().values() {
+            if seconds_since(port.since) >= NEW_SECONDS {
+                port.inbox.close();
+            }
+        }
     }
 
     /// Has ports listen again whose device is back. May sleep.

@@ -37,6 +37,8 @@ macro_rules! limits {
 counters! {
     /// Connections that there are now, from the connect request until nothing of them is left.
     CONNECTIONS = c"connections";
+    /// Listeners that there are now, in all network namespaces.
+    LISTENERS = c"listeners";
     /// Connections that were accepted.
     ACCEPTED = c"accepted";
     /// Connect requests that were turned away.
@@ -92,6 +94,8 @@ limits! {
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
+    /// Whether to close all listeners and connections, and have no new ones.
+    RELEASE = c"release", 0 in 0..=1;
 }
 
 /// Makes the files. May sleep.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The watchdog: closes what makes no progress, and adjusts what is pooled.
+//! The watchdog: closes what makes no progress, or everything if an admin wants the module to be
+//! released, and adjusts what is pooled.
 
 use super::{
+    stats,
     Server,
     Watchdog, //
 };
@@ -20,8 +22,13 @@ const SECONDS: u32 = 2;
 
 impl Tick for Server {
     fn tick(&self) {
+        if stats::RELEASE.get() != 0 {
+            self.ports.release();
+            self.devices.release();
+        } else {
+            self.ports.tick();
+        }
         self.devices.tick(SECONDS);
-        self.ports.tick();
     }
 }
 

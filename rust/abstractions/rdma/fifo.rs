@@ -17,7 +17,10 @@ use super::{
         Buffers,
         Chain, //
     },
-    cm::Events,
+    cm::{
+        Events,
+        Parting, //
+    },
     device::Pd,
     qp::{
         Completion,
@@ -133,7 +136,8 @@ struct Inner<W: Work, H: Handler, E: Events> {
     signals: Signals,
     slots: KVec<Slot<W>>,
     waiting: Ring<Job<W>>,
-    buffers: Buffers,
+    /// They hold the device, so they go with the queue pair: nfsd may keep a connection for longer.
+    buffers: Option<Buffers>,
     /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
     now: u32,
 }
@@ -165,12 +169,12 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             signals: Signals::new(),
             slots,
             waiting: Ring::with_capacity(size.waiting)?,
-            buffers: Buffers::new(
+            buffers: Some(Buffers::new(
                 pd,
                 size.chain,
                 size.max_sge as usize,
                 size.max_read_sge as usize,
-            )?,
+            )?),
             now: 0,
         };
         Ok(pin_init!(Self {
@@ -215,15 +219,22 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         self.inner.lock().retire(completion)
     }
 
-    /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not.
-    /// Sleeps. A second call does nothing.
-    pub(crate) fn shut(&self, mut f: impl FnMut(W)) {
-        let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
-        if let Gate::Closed = gate {
-            return;
+    /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not. The
+    /// peer is told as `parting` says. Sleeps. A second call does nothing.
+    pub(crate) fn shut(&self, parting: Parting, mut f: impl FnMut(W)) {
+        let (mut gate, buffers) = {
+            let mut inner = self.inner.lock();
+            let gate = core::mem::replace(&mut inner.gate, Gate::Closed);
+            (gate, inner.buffers.take())
+        };
+        match &mut gate {
+            Gate::Closed => return,
+            Gate::Open(qp) | Gate::Broken(qp) => qp.part(parting),
+            Gate::Opening => {}
         }
         // Waits until the device is done with all work. From here on none is posted.
         drop(gate);
+        drop(buffers);
         while let Some((work, basis)) = self.take_any() {
             drop(basis);
             f(work);
@@ -266,14 +277,14 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
 
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     fn step(&mut self) -> Step<W::Basis> {
-        let Gate::Open(qp) = &mut self.gate else {
+        let (Gate::Open(qp), Some(buffers)) = (&mut self.gate, &mut self.buffers) else {
             return Step::Idle;
         };
         let Some(job) = self.waiting.front_mut() else {
             return Step::Idle;
         };
         let room = self.queue.room() as usize;
-        let mut chain = self.buffers.begin();
+        let mut chain = buffers.begin();
         let whole = job.work.build(&job.basis, &mut chain, room);
         let count = chain.len() as u32;
         match (count, room) {
@@ -288,7 +299,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         // The lock is held, so the completion finds the work in its slot.
         // SAFETY: By the type invariant; `build` could name nothing but what `job.work` has.
-        let posted = unsafe { qp.post(&mut self.buffers, self.queue.slot(first), signal) };
+        let posted = unsafe { qp.post(buffers, self.queue.slot(first), signal) };
         for i in 0..count {
             let seq = first.wrapping_add(i);
             if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
@@ -310,7 +321,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Asks for a completion of unsignalled work that nothing has followed for some time: its
     /// memory comes back, or it is known that the peer does not take it.
     fn mark(&mut self) -> Result {
-        let Gate::Open(qp) = &mut self.gate else {
+        let (Gate::Open(qp), Some(buffers)) = (&mut self.gate, &mut self.buffers) else {
             return Ok(());
         };
         let Some(oldest) = self.queue.oldest() else {
@@ -319,7 +330,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let posted = self.slots.get(self.queue.slot(oldest)).map(|s| s.posted);
         let age = self.now.wrapping_sub(posted.unwrap_or(self.now));
         let is_awaited = self.slots.iter().any(|slot| slot.signalled);
-        if is_awaited || age < UNSIGNALLED_SECONDS || !self.buffers.begin().mark() {
+        if is_awaited || age < UNSIGNALLED_SECONDS || !buffers.begin().mark() {
             return Ok(());
         }
         let Some(seq) = self.queue.post(1) else {
@@ -327,7 +338,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         let index = self.queue.slot(seq);
         // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(&mut self.buffers, index, true) };
+        let marked = unsafe { qp.post(buffers, index, true) };
         if let Some(slot) = self.slots.get_mut(index) {
             slot.seq = seq;
             slot.signalled = true;

@@ -3,7 +3,8 @@
 //! Queue pairs: the hardware half of a connection.
 //!
 //! A [`Qp`] is posted to by its [`Fifo`](super::fifo::Fifo); dropping it disconnects, waits until all
-//! posted work has completed and its completions were handled, and destroys queue pair and id.
+//! posted work has completed and its completions were handled, and destroys queue pair and id, or
+//! keeps the latter, see [`Parting`].
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -11,7 +12,8 @@ use super::{
     chain::Buffers,
     cm::{
         CmId,
-        Events, //
+        Events,
+        Parting, //
     },
     cq::{
         Cq,
@@ -198,6 +200,11 @@ impl<H: Handler, E: Events> Qp<H, E> {
     /// The id.
     pub(crate) fn id(&self) -> &CmId<E> {
         &self.id
+    }
+
+    /// How the peer is to learn of the end; it is told at once if this is never called.
+    pub(super) fn part(&mut self, parting: Parting) {
+        self.id.part(parting);
     }
 
     /// How many work requests can be posted at once.
