@@ -13,6 +13,7 @@ use std::{
 const FUNCTIONS: &[&str] = &[
     "freeifaddrs",
     "getifaddrs",
+    "getrlimit",
     "ibv_ack_cq_events",
     "ibv_alloc_pd",
     "ibv_create_comp_channel",
@@ -38,12 +39,14 @@ const FUNCTIONS: &[&str] = &[
     "rdma_get_cm_event",
     "rdma_resolve_addr",
     "rdma_resolve_route",
+    "setrlimit",
 ];
 
 /// Types and constants that no function above brings in.
 const ITEMS: &[&str] = &[
     "AF_INET.*",
     "POLLIN",
+    "__rlimit_resource",
     "ibv_access_flags",
     "ibv_recv_wr",
     "ibv_send_flags",

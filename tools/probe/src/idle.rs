@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `idle`: opens connections, makes one NULL Call on each, and holds them until its standard input
-//! ends.
+//! `idle`: opens connections, makes a NULL Call and a GETATTR on each, and holds them until its
+//! standard input ends.
 
 use crate::{
     args::Args,
     error::{Error, Result},
+    ffi,
     peer::{Manners, Peer},
 };
 use std::io;
@@ -17,10 +18,12 @@ pub(crate) const OPTIONS: &[&str] = &["count"];
 pub(crate) fn run(args: &Args) -> Result<()> {
     let count: u32 = args.value("count", 1)?;
     let target = args.target()?;
+    ffi::raise_file_limit()?;
     let mut peers = Vec::new();
     for _ in 0..count {
         let mut peer = Peer::connect(&target, Manners::default())?;
         peer.null()?;
+        peer.getattr()?;
         peers.push(peer);
     }
     println!("holding {count}");

@@ -20,6 +20,7 @@ mod peer;
 mod ping;
 mod rpc;
 mod stage;
+mod storm;
 mod target;
 mod vanish;
 mod xdr;
@@ -36,14 +37,21 @@ use std::{
 const USAGE: &str = "\
 usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
 
-  ping       connect, make NULL Calls, print what was agreed on and the times
+  ping       connect, make NULL Calls, print what was agreed on and percentiles of the times
                --count N        Calls to make (5)
-  idle       open connections, one NULL Call each, and hold them until standard input ends
+  idle       open connections, a NULL Call and a GETATTR each, and hold them until standard
+             input ends
                --count N        connections (1)
+  storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
+               --count N        connections (1)
+               --parallel N     threads that connect, one connection after the other (32)
+               --how HOW        disconnect, or silent: no queue pair is left when the server
+                                hears of it (disconnect)
   vanish     connect and go away at some stage, again and again
                --stage STAGE    how far to get: all, or one of
                                 request response established call reply read read-rkey
-                                write-chunk reply-chunk no-receive send (all)
+                                write-chunk reply-chunk no-receive send overrun
+                                (all)
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
                --count N        peers (one of each kind)
@@ -85,6 +93,11 @@ const COMMANDS: &[Command] = &[
         name: "ping",
         options: ping::OPTIONS,
         run: ping::run,
+    },
+    Command {
+        name: "storm",
+        options: storm::OPTIONS,
+        run: storm::run,
     },
     Command {
         name: "vanish",

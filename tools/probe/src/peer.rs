@@ -99,13 +99,13 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Waits for the next event of the connection.
-    fn event(&self) -> Result<Event> {
+    /// Waits for the next event of the connection; completions are passed over.
+    pub(crate) fn event(&self) -> Result<Event> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.wait(deadline)? {
                 Wakeup::Event(event) => return Ok(event),
-                Wakeup::Timeout => return Err(Error::new("cannot connect: no answer")),
+                Wakeup::Timeout => return Err(Error::new("no event of the connection in time")),
                 Wakeup::Completion(_) => (),
             }
         }
@@ -213,15 +213,24 @@ impl Peer {
 
     /// Makes a NULL Call, which must succeed; returns the credits granted.
     pub(crate) fn null(&mut self) -> Result<u32> {
+        self.call("NULL", rpc::null, None)
+    }
+
+    /// Makes a GETATTR of the root, which must succeed: nfsd keeps the connection from then on.
+    pub(crate) fn getattr(&mut self) -> Result<u32> {
+        self.call("GETATTR", rpc::getattr, Some(0))
+    }
+
+    /// Makes the Call `name`, whose results must begin with `first`; returns the credits granted.
+    fn call(&mut self, name: &str, body: fn(u32) -> Vec<u8>, first: Option<u32>) -> Result<u32> {
         let xid = self.xid();
-        let message = Message::inline(xid, rpc::null(xid));
-        match self.exchange(&message)? {
+        match self.exchange(&Message::inline(xid, body(xid)))? {
             Incoming::Answer(Answer::Reply(reply))
-                if rpc::outcome(xid, &reply.body) == rpc::Outcome::Success(None) =>
+                if rpc::outcome(xid, &reply.body) == rpc::Outcome::Success(first) =>
             {
                 Ok(reply.credits)
             }
-            other => Err(Error::new(format!("NULL was not answered: {other:?}"))),
+            other => Err(Error::new(format!("{name} was not answered: {other:?}"))),
         }
     }
 
@@ -241,6 +250,7 @@ pub(crate) fn offer(manners: &Manners) -> Offer<'_> {
     Offer {
         private_data: &manners.private_data,
         reads: 16,
+        // For ever: a server cannot rely on its device to give up a peer that posts no Receives.
         rnr_retry: 7,
     }
 }

@@ -2,6 +2,9 @@
 
 //! The RPC Calls the probe makes: NULL, and the few of NFS that need no mount.
 //!
+//! nfsd counts a connection as an unknown one, of which it keeps few, until a Call on it has named
+//! a file that the peer may access. GETATTR of the root does.
+//!
 //! A READ of version 4.0 with the special stateid of RFC 7530, section 9.1.4.3 needs neither a
 //! client ID nor a file handle: it names the file by its path.
 
@@ -73,6 +76,16 @@ pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
         .into_bytes()
 }
 
+/// COMPOUND of NFS version 4.0: GETATTR of the type of the root.
+pub(crate) fn getattr(xid: u32) -> Vec<u8> {
+    call(xid, 4, 1, root())
+        // No tag, minor version 0; PUTROOTFH is 24, GETATTR 9.
+        .words(&[0, 0, 2, 24, 9])
+        // A bitmap of one word: FATTR4_TYPE.
+        .words(&[1, 1 << 1])
+        .into_bytes()
+}
+
 /// What an RPC reply says, as far as the probe wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -110,6 +123,12 @@ mod tests {
         assert_eq!(outcome(7, &ok.clone().into_bytes()), Outcome::Success(None));
         assert_eq!(outcome(8, &ok.into_bytes()), Outcome::Failure);
         assert_eq!(outcome(7, &[]), Outcome::Failure);
+    }
+
+    #[test]
+    fn getattr_ends_with_its_operations() {
+        let ends = Xdr::new().words(&[2, 24, 9, 1, 2]).into_bytes();
+        assert!(getattr(1).ends_with(&ends));
     }
 
     #[test]

@@ -25,6 +25,9 @@ const CHUNK: usize = 256 << 10;
 /// Size of the Write and Reply chunks, and what is read into them, in bytes.
 const READ: u32 = 128 << 10;
 
+/// Calls of a peer that overruns its credits: twice what Linux servers grant by default, or more.
+const CALLS: u32 = 256;
+
 /// How far a peer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -46,10 +49,13 @@ pub(crate) enum Stage {
     WriteChunk,
     /// The server writes a Reply chunk.
     ReplyChunk,
-    /// The server cannot send its reply, because no Receive is posted.
+    /// The server cannot send its reply, because no Receive is posted; nor does that end by itself,
+    /// as the peer asks for RNR retries without end (see [`peer::offer`]).
     NoReceive,
     /// A Send of several packets is on its way.
     Send,
+    /// More Calls are sent than the server grants credits.
+    Overrun,
 }
 
 impl Stage {
@@ -66,6 +72,7 @@ impl Stage {
         Self::ReplyChunk,
         Self::NoReceive,
         Self::Send,
+        Self::Overrun,
     ];
 
     /// Returns the name on the command line.
@@ -82,6 +89,7 @@ impl Stage {
             Self::ReplyChunk => "reply-chunk",
             Self::NoReceive => "no-receive",
             Self::Send => "send",
+            Self::Overrun => "overrun",
         }
     }
 }
@@ -157,6 +165,7 @@ impl Way {
                 ..Manners::default()
             }),
             Stage::Send => self.long_send(),
+            Stage::Overrun => self.overrun(),
         }
     }
 
@@ -245,6 +254,22 @@ impl Way {
         body.resize(4096 - 28, 0);
         peer.send(&Message::inline(xid, body))?;
         Ok(alone(peer))
+    }
+
+    /// Sends one Call after the other. The data of each has to be read, so the first are not
+    /// answered before the last are there.
+    fn overrun(&self) -> Result<Remains> {
+        let manners = Manners {
+            receives: CALLS,
+            ..Manners::default()
+        };
+        let mut peer = Peer::connect(&self.target, manners)?;
+        let memory = peer.region(CHUNK)?;
+        for _ in 0..CALLS {
+            let message = write_call(&mut peer, whole(&memory));
+            peer.send(&message)?;
+        }
+        Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 }
 

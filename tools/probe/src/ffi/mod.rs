@@ -16,7 +16,7 @@ pub(crate) use self::{
     completion::Completion,
     endpoint::{Endpoint, Wakeup},
     memory::Region,
-    net::is_attached, //
+    net::{is_attached, raise_file_limit}, //
 };
 
 /// The generated bindings; nothing outside this folder names them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small things of libc: waiting for descriptors, addresses of this host.
+//! Small things of libc: waiting for descriptors and their number, addresses of this host.
 
 use super::{bindings, check};
 use crate::error::Result;
@@ -35,6 +35,22 @@ pub(super) fn wait_readable<const N: usize>(
         return Ok([false; N]);
     }
     Ok(polled.map(|entry| entry.revents != 0))
+}
+
+/// Raises the limit of open files as far as this user may: a connection takes two of them.
+pub(crate) fn raise_file_limit() -> Result<()> {
+    let mut limit = bindings::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let files = bindings::RLIMIT_NOFILE as c_int;
+    // SAFETY: `limit` lives through the call.
+    let result = unsafe { bindings::getrlimit(files, &mut limit) };
+    check("getrlimit", result)?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: as above.
+    let result = unsafe { bindings::setrlimit(files, &limit) };
+    check("setrlimit", result)
 }
 
 /// A socket address as C wants it.
