@@ -56,13 +56,14 @@ server_end() {
 
 # ---- network and RDMA device -----------------------------------------------
 
-# Addresses come from the job: IPV4 and IPV6 of this VM, SERVER and SERVER6.
+# Addresses come from the job: IPV4 and IPV6 of this VM, SERVER and SERVER6; MAC, because
+# VMs that start from one snapshot would have one.
 net_up() {
 	modprobe virtio_net
 	wait_for 10 test -e /sys/class/net/eth0
 	ip -batch - <<-END
 		link set lo up
-		link set eth0 mtu 9000 up
+		link set eth0 address $MAC mtu 9000 up
 		addr add $IPV4/24 dev eth0
 		addr add $IPV6/64 dev eth0 nodad
 	END
@@ -94,9 +95,9 @@ load() { "load_$VM_SERVER" "$@"; }
 
 # ---- server ----------------------------------------------------------------
 
-# export_up [TYPE]: a new file system of the VM's data disk, exported.
+# export_up [TYPE [sync|async]]: a new file system of the VM's data disk, exported.
 export_up() {
-	local type=${1:-ext4}
+	local type=${1:-ext4} sync=${2:-sync}
 	mountpoint -q "$EXPORT" && return
 	case $type in
 	ext4) mkfs.ext4 -q -E lazy_itable_init=1,lazy_journal_init=1 /dev/vdc ;;
@@ -104,26 +105,31 @@ export_up() {
 	esac || fail "mkfs.$type"
 	mount -t "$type" /dev/vdc "$EXPORT" || fail "mount of $EXPORT"
 	chmod 1777 "$EXPORT"
-	echo "$EXPORT *(rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/etc/exports
+	echo "$EXPORT *(rw,$sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/etc/exports
 }
 
-# nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM]: nfsd with an export,
-# listening on TCP; short grace and lease, or the first open would wait for 90 s.
+# nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM] [-a]: nfsd with an export,
+# listening on TCP; short grace and lease, or the first open would wait for 90 s. With -a
+# nothing waits for the disk.
 nfsd_up() {
-	local threads=4 block='' type=ext4 o OPTIND=1
-	while getopts t:b:f: o; do
+	local threads=4 block='' type=ext4 sync=sync o OPTIND=1
+	while getopts t:b:f:a o; do
 		case $o in
+		a) sync=async ;;
 		t) threads=$OPTARG ;;
 		b) block=$OPTARG ;;
 		f) type=$OPTARG ;;
 		*) fail "nfsd_up: bad option" ;;
 		esac
 	done
-	export_up "$type"
+	export_up "$type" "$sync"
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd || fail "mount of /proc/fs/nfsd"
 	rpc_up
 	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the least it takes
 	echo 10 >/proc/fs/nfsd/nfsv4leasetime
+	# lockd's grace, which is NFSv4's locks' too: 3 s, the least.
+	echo 3 >/proc/sys/fs/nfs/nlm_timeout
+	echo 1 >/proc/sys/fs/nfs/nlm_grace_period
 	[[ ! $block ]] || echo "$block" >/proc/fs/nfsd/max_block_size
 	pidof -q nfsdcld || nfsdcld
 	pidof -q rpc.mountd || rpc.mountd
@@ -169,6 +175,18 @@ mount_nfs() {
 	[[ $1 != 3 ]] || rpc_up
 	mount -t nfs -o "vers=$1,$3" "$host:$(nfs_path "$1")" "$2" ||
 		fail "mount -o vers=$1,$3 $host"
+}
+
+# ---- memory -----------------------------------------------------------------
+
+# memory FIELD...: of /proc/meminfo, in KiB, with nothing in caches and no empty slabs.
+memory() {
+	local slab field
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	for slab in /sys/kernel/slab/*/shrink; do echo 1 >"$slab"; done
+	sleep 2
+	for field; do awk -v field="$field:" '$1 == field { print $2 }' /proc/meminfo; done | paste -sd' '
 }
 
 # ---- verdicts --------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
 starts from the same images with an empty overlay; nothing survives but /job/out.
+scripts/test has emulated VMs start from a snapshot, see take_snapshot.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import json
 import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
 # Times that a VM is booted at most. An emulated CPU may see the kernel patch its own code half
 # done, which is a trap that no kernel of a real machine meets.
 BOOTS = 3
+# What init says when the VM is ready to be saved, and how much disk a saved one may take.
+READY = b"init: ready for a snapshot"
+SNAPSHOT_SPACE = 3 << 30
 
 
 def use_kvm() -> bool:
@@ -44,6 +51,84 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+class Monitor:
+    """The channel over which QEMU takes commands (QMP)."""
+
+    def __init__(self) -> None:
+        ours, self.theirs = socket.socketpair()
+        ours.settimeout(60)
+        self.stream = ours.makefile("rw", encoding="utf-8")
+        ours.close()
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["-chardev", f"socket,id=monitor,fd={self.theirs.fileno()}", "-mon", "chardev=monitor,mode=control"]
+
+    def begin(self) -> None:
+        """Once QEMU has inherited its end."""
+        self.theirs.close()
+        self.answer("QMP")
+        self.command("qmp_capabilities")
+        # Memory is in a file, which is not to be copied.
+        shared = {"capability": "x-ignore-shared", "state": True}
+        self.command("migrate-set-capabilities", capabilities=[shared])
+
+    def command(self, name: str, **arguments: object) -> dict:
+        self.stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+        self.stream.flush()
+        return self.answer("return")
+
+    def close(self) -> None:
+        self.theirs.close()
+        self.stream.close()
+
+    def answer(self, key: str) -> dict:
+        """Skips events."""
+        for line in self.stream:
+            message = json.loads(line)
+            if key in message:
+                return message[key]
+            if "error" in message:
+                raise OSError(f"QEMU: {message['error'].get('desc')}")
+        raise OSError("QEMU has gone")
+
+
+class Snapshot:
+    """A VM that has booted and waits for its job. The files have no names, so that they go with us."""
+
+    def __init__(self, mem: int, directory: Path):
+        self.mem = mem
+        self.memory = tempfile.TemporaryFile(dir=directory)
+        self.memory.truncate(mem << 20)
+        self.state = tempfile.TemporaryFile(dir=directory)
+
+    def open_state(self) -> BinaryIO:
+        """From its beginning, for one reader."""
+        return open(f"/proc/self/fd/{self.state.fileno()}", "rb")
+
+    def arguments(self, save: bool) -> list[str]:
+        # The memory of the VM that is saved is the file; those that start from it
+        # share it, and have copies of what they write to.
+        file = f"mem-path=/proc/self/fd/{self.memory.fileno()},share={'on' if save else 'off'}"
+        return [
+            "-object", f"memory-backend-file,id=memory,size={self.mem}M,{file}", "-machine", "memory-backend=memory",
+            *([] if save else ["-incoming", "defer"]),
+        ]  # fmt: skip
+
+    def save(self, vm: Vm) -> None:
+        """All of the VM that is not memory. QEMU stops it by itself, so those that start from it run."""
+        # By our name for the file: what QEMU starts has only a pipe.
+        vm.monitor.command("migrate", uri=f"exec:cat >/proc/{os.getpid()}/fd/{self.state.fileno()}")
+        while (status := vm.monitor.command("query-migrate").get("status")) != "completed":
+            if status in ("failed", "cancelled"):
+                raise OSError("QEMU cannot save it")
+            time.sleep(0.02)
+        # It ends with what it has started.
+        vm.monitor.command("quit")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            vm.process.wait(60)
+
+
 @dataclass
 class Images:
     """What VMs boot from, made by guest-kernel and guest-root."""
@@ -51,6 +136,7 @@ class Images:
     root: Path
     boot: Path
     module: Path | None
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)  # by MiB of memory
 
     @property
     def version(self) -> str:
@@ -108,7 +194,9 @@ class Vm:
         module = ""
         if images.module:
             # A rebuild while we run must not matter.
-            shutil.copy(images.module, directory / "svcrdma.ko")
+            for name in ("svcrdma.ko", "svcrdma_keep.ko"):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copy(images.module.with_name(name), directory / name)
             module = "/job/svcrdma.ko"
         for path in job.files:
             os.link(path, directory / path.name)
@@ -119,6 +207,7 @@ class Vm:
             "VM_COUNT": str(job.vms),
             "VM_COMMAND": shlex.join(job.command),
             "VM_SERVER": job.server,
+            "MAC": f"52:54:00:77:00:0{index}",
             "IPV4": f"10.77.0.{index}",
             "IPV6": f"fd77::{index}",
             "SERVER": f"10.77.0.{server}",
@@ -126,21 +215,49 @@ class Vm:
             "MODULE": module,
             **job.env,
         }
+        snapshot = None if role == "shell" else images.snapshots.get(job.mem)
+        if snapshot:
+            # What was saved has the time of then.
+            env["VM_TIME"] = f"{time.time():.3f}"
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
         stdio = role == "shell"
-        # The disk has no name, so that it goes with the VM.
-        with tempfile.TemporaryFile(dir=directory) as disk:
+        with contextlib.ExitStack() as stack:
+            # The disk has no name, so that it goes with the VM.
+            disk = stack.enter_context(tempfile.TemporaryFile(dir=directory))
             disk.truncate(DISK)
             path = Path(f"/proc/self/fd/{disk.fileno()}")
+            arguments = self.arguments(images, job, index, directory, sockets, stdio, path)
+            inherited = [disk.fileno()]
+            self.monitor = None
+            if snapshot:
+                state = stack.enter_context(snapshot.open_state())
+                self.monitor = Monitor()
+                arguments += [*self.monitor.arguments, *snapshot.arguments(save=role == "snapshot")]
+                inherited += [self.monitor.theirs.fileno(), snapshot.memory.fileno(), state.fileno()]
             self.process = subprocess.Popen(
-                self.arguments(images, job, index, directory, sockets, stdio, path),
+                arguments,
                 stdin=None if stdio else subprocess.DEVNULL,
                 stdout=None if stdio else open(directory / "qemu.log", "wb"),
                 stderr=subprocess.STDOUT,
                 start_new_session=not stdio,
-                pass_fds=[disk.fileno()],
+                pass_fds=inherited,
                 preexec_fn=die_with_parent,
             )
+            if self.monitor:
+                with self.monitored():
+                    self.monitor.begin()
+                    if role != "snapshot":
+                        self.monitor.command("migrate-incoming", uri=f"fd:{state.fileno()}")
+
+    @contextlib.contextmanager
+    def monitored(self):
+        """What QEMU refuses is the end of the VM, like any other that it meets."""
+        try:
+            yield
+        except OSError as error:
+            with open(self.console.parent / "qemu.log", "a", encoding="utf-8") as log:
+                log.write(f"{error}\n")
+            self.stop()
 
     def arguments(
         self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
@@ -151,6 +268,8 @@ class Vm:
             # The emulated TSC is steady, but a busy host makes the watchdog think otherwise and
             # take a timer that is far slower to read.
             append += " mitigations=off tsc=reliable"
+        if images.snapshots.get(job.mem) and not stdio:
+            append += " snapshot"  # for init
         first = index == 1
 
         def drive(name: str, path: Path, flags: str) -> list[str]:
@@ -162,10 +281,12 @@ class Vm:
         # The first VM listens, the second connects; alone, the NIC has nobody to
         # talk to, and traffic to its own address never leaves the VM.
         if job.vms == 1:
-            net = "user,id=net,restrict=on,ipv6=off"
+            net = "hubport,id=net,hubid=0"
+            control = "null,id=control"
         else:
             net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
-        control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
+            control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
+        # All VMs have the same devices, or none could start from another's snapshot.
         return [
             "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
             "-m", str(job.mem), "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -175,9 +296,10 @@ class Vm:
             *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
-            "-netdev", net, "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:77:00:0{index},host_mtu=9000",
+            "-netdev", net, "-device", "virtio-net-pci,netdev=net,host_mtu=9000",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
-            *(["-chardev", control, "-device", "virtserialport,chardev=control,name=control"] if job.vms == 2 else []),
+            "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
+            "-device", "vmgenid,guid=auto",
             *(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,chardev=tty"] if stdio else []),
         ]  # fmt: skip
 
@@ -189,13 +311,17 @@ class Vm:
     def last_words(self) -> str:
         """What QEMU itself said: it was killed, or did not even start."""
         with contextlib.suppress(OSError, IndexError):
-            return ": " + (self.console.parent / "qemu.log").read_text().strip().splitlines()[-1]
+            lines = (self.console.parent / "qemu.log").read_text().strip().splitlines()
+            # Of a VM that is alone.
+            return ": " + [line for line in lines if "is not connected to host network" not in line][-1]
         return ""
 
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        if self.monitor:
+            self.monitor.close()
 
 
 def run(images: Images, job: Job) -> Result:
@@ -208,6 +334,46 @@ def run(images: Images, job: Job) -> Result:
         kept = [shutil.copy(path, job.out / f"boot-{path.parent.name}.log") for path in dict.fromkeys(console)]
         print(f"svcrdma: an emulated VM died while it booted ({', '.join(map(str, kept))}): once more", file=sys.stderr)
     return attempt(images, job)[0]
+
+
+def take_snapshot(images: Images, mem: int, out: Path, slow: float = 1) -> None:
+    """Boots a VM up to its job, for the jobs of VMs of that size to start from."""
+    for left in reversed(range(BOOTS)):
+        try:
+            snapshot = saved(images, mem, out, slow)
+            break
+        except OSError:
+            if not left:
+                raise
+    # One that complained while it booted would fail all tests.
+    job = Job(["true"], out / "trial", mem=mem, limit=120 * slow)
+    trial = attempt(replace(images, module=None, snapshots={mem: snapshot}), job)[0]
+    if trial.status != 0:
+        raise OSError(f"a VM that starts from it: {trial.why or f'status {trial.status}'}")
+    images.snapshots[mem] = snapshot
+
+
+def saved(images: Images, mem: int, out: Path, slow: float) -> Snapshot:
+    directory = out / "vm1"
+    shutil.rmtree(directory, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(out).free < SNAPSHOT_SPACE:
+        raise OSError(f"less than {SNAPSHOT_SPACE >> 30} GiB are free in {out}")
+    snapshot = Snapshot(mem, out)
+    images = replace(images, module=None, snapshots={mem: snapshot})
+    vm = Vm(images, Job([], out, mem=mem), "snapshot", 1, directory, out)
+    try:
+        deadline = time.monotonic() + 120 * slow
+        while READY not in vm.console.read_bytes():
+            if vm.process.poll() is not None:
+                raise OSError(f"the VM died{vm.last_words()} ({vm.console})")
+            if time.monotonic() > deadline:
+                raise OSError(f"time limit ({vm.console})")
+            time.sleep(0.05)
+        snapshot.save(vm)
+    finally:
+        vm.stop()
+    return snapshot
 
 
 def attempt(images: Images, job: Job) -> tuple[Result, bool]:
