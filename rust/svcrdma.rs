@@ -7,7 +7,7 @@
 use abstractions::{
     rdma::{
         client::Registration,
-        cm::Caller, //
+        handover::Caller, //
     },
     sunrpc::{
         backchannel::Backchannel,

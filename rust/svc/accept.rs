@@ -15,15 +15,14 @@ use super::{
     endpoint::Endpoint,
     hardware::Hardware,
     listen::Listener,
-    stats, //
+    stats,
+    work::CHAIN, //
 };
 use crate::{
     abstractions::{
         rdma::{
-            cm::{
-                CmId,
-                Parting, //
-            },
+            cm::CmId,
+            handover::Parting,
             qp::{
                 Parts,
                 Qp, //
@@ -102,7 +101,7 @@ fn new_endpoint(
         hardware.limits.mem_mgt_extensions,
         &shared.offer.peer,
     );
-    Endpoint::new(shared.clone(), hardware, thresholds, max_pages)
+    Endpoint::new(shared.clone(), hardware.send_depth, thresholds, max_pages)
 }
 
 fn new_qp(
@@ -117,7 +116,9 @@ fn new_qp(
         receive_cq,
         send_cq: hardware.send_cq(vector)?,
         depth: hardware.send_depth,
+        chain: CHAIN,
         max_sge: hardware.max_sge,
+        max_read_sge: hardware.max_read_sge,
     };
     Qp::new(id, endpoint.clone(), parts)
 }

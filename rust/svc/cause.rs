@@ -3,7 +3,7 @@
 //! Causes: why connections end, as the log, the trace event and debugfs say it.
 
 use crate::abstractions::rdma::{
-    cm::Parting,
+    handover::Parting,
     qp::Status, //
 };
 use kernel::fmt;

@@ -21,11 +21,13 @@ use super::{
 use crate::abstractions::{
     addr::Addr,
     ratelimit,
-    rdma::cm::{
-        CmId,
-        Event,
-        Events,
-        Parting, //
+    rdma::{
+        cm::{
+            CmId,
+            Event,
+            Events, //
+        },
+        handover::Parting, //
     },
     sunrpc::{
         backchannel::Channel,

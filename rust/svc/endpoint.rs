@@ -13,24 +13,21 @@ use super::{
     },
     cause::Cause,
     conn::Shared,
-    hardware::Hardware,
     quota::Quota,
-    read, stats,
-    work::{
-        Work,
-        CHAIN, //
-    },
+    read,
+    stats,
+    work::Work, //
 };
 use crate::abstractions::{
     page::PAGE_SIZE,
     rdma::{
-        cm::Parting,
         fifo::{
             self,
             Fifo,
             Size,
             Step, //
         },
+        handover::Parting,
         qp::{
             Completion,
             Handler,
@@ -75,10 +72,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes one that does not post yet. May sleep.
+    /// Makes one that does not post yet, and later `depth` work requests at once. May sleep.
     pub(super) fn new(
         shared: Arc<Shared>,
-        hardware: &Hardware,
+        depth: u32,
         thresholds: Thresholds,
         max_pages: u32,
     ) -> Result<Arc<Self>> {
@@ -86,16 +83,7 @@ impl Endpoint {
         let calls = (shared.max_credits as usize).saturating_add(1);
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let fifo = Fifo::new(
-            &hardware.pd,
-            &Size {
-                depth: hardware.send_depth,
-                chain: CHAIN,
-                max_sge: hardware.max_sge,
-                max_read_sge: hardware.max_read_sge,
-                waiting,
-            },
-        )?;
+        let fifo = Fifo::new(&Size { depth, waiting })?;
         Arc::pin_init(
             pin_init!(Self {
                 shared,

@@ -7,7 +7,13 @@
 //!
 //! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
-use super::device::IbDevice;
+use super::{
+    device::IbDevice,
+    handover::{
+        self,
+        Parting, //
+    },
+};
 use crate::abstractions::{
     addr::{
         Addr,
@@ -26,13 +32,6 @@ use kernel::{
     },
     prelude::*,
     sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Release, //
-        },
         Arc,
         ArcBorrow, //
     },
@@ -151,67 +150,6 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
     unsafe { Addr::from_raw((&raw const (*id.as_ptr()).route.addr.dst_addr).cast()) }
 }
 
-/// How the peer of a connection learns that it is over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parting {
-    /// It is told at once.
-    Now,
-    /// When `svcrdma_keep.ko` is unloaded, which gets the id; at once if it is not loaded. The
-    /// device must not be about to be removed.
-    Later,
-}
-
-/// The name that the RDMA core shows for ids, from [`Caller`].
-static CALLER: Atomic<usize> = Atomic::new(0);
-
-/// Whether `svcrdma_keep.ko` has ids that show the name.
-static IS_HANDED_OVER: AtomicFlag = AtomicFlag::new(false);
-
-/// Whose the ids are, as `rdma resource show cm_id` says it; needed before there are any. On the
-/// heap, as ids may outlive this module, see [`Parting::Later`]; then it stays there for good.
-pub(crate) struct Caller(NonNull<[u8; 8]>);
-
-// SAFETY: It is memory that nobody writes to.
-unsafe impl Send for Caller {}
-// SAFETY: As above.
-unsafe impl Sync for Caller {}
-
-impl Caller {
-    /// Makes the name. The only one, or this fails with `EBUSY`. May sleep.
-    pub(crate) fn new() -> Result<Self> {
-        let mut name = KBox::new(*b"svcrdma\0", GFP_KERNEL)?;
-        CALLER
-            .cmpxchg(0, name.as_mut_ptr() as usize, Full)
-            .map_err(|_| EBUSY)?;
-        Ok(Self(KBox::leak(name).into()))
-    }
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        CALLER.store(0, Release);
-        if !IS_HANDED_OVER.load(Acquire) {
-            // SAFETY: From a box, and no id is left that shows it.
-            drop(unsafe { KBox::from_raw(self.0.as_ptr()) });
-        }
-    }
-}
-
-/// Hands the id over to `svcrdma_keep.ko`; `false` if that is not loaded, or has no memory.
-///
-/// # Safety
-///
-/// `id` is live and made here, has no queue pair, and is not used after this if it returns true.
-unsafe fn keep(id: *mut bindings::rdma_cm_id) -> bool {
-    // SAFETY: By the safety requirements of this function; `Caller` leaves the name alone, as it
-    // will find the flag set before it goes with the module.
-    let kept = unsafe { bindings::keep(id) };
-    if kept {
-        IS_HANDED_OVER.store(true, Release);
-    }
-    kept
-}
-
 /// An id; dropping it destroys it, which waits for its handler to end. Sleeps.
 ///
 /// # Invariants
@@ -236,10 +174,8 @@ impl<E: Events> CmId<E> {
     /// The RDMA core's: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
     pub(crate) fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
         let raw = Arc::as_ptr(&context).cast_mut().cast();
-        // CAST: The address that `Caller::new` has stored, or null: then the core shows the task.
-        let name = CALLER.load(Acquire) as *const c_char;
-        // SAFETY: `net` is live, and the context lives until the id is destroyed; the name lives as
-        // long as the module, or longer.
+        let name = handover::caller();
+        // SAFETY: `net` is live, and the context lives until the id is destroyed; so does the name.
         let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw, name) };
         // INVARIANT: As just made.
         let this = Self {
@@ -310,7 +246,7 @@ impl<E: Events> Drop for CmId<E> {
     fn drop(&mut self) {
         // SAFETY: The id is live by the type invariant, and has no queue pair any more; its device
         // stays, or `parting` would say otherwise.
-        if self.parting == Parting::Later && unsafe { keep(self.as_ptr()) } {
+        if self.parting == Parting::Later && unsafe { handover::keep(self.as_ptr()) } {
             return;
         }
         // SAFETY: By the type invariant; no handler runs after this has returned.

@@ -13,15 +13,9 @@
 //! demands.
 
 use super::{
-    chain::{
-        Buffers,
-        Chain, //
-    },
-    cm::{
-        Events,
-        Parting, //
-    },
-    device::Pd,
+    chain::Chain,
+    cm::Events,
+    handover::Parting,
     qp::{
         Completion,
         Handler,
@@ -32,10 +26,7 @@ use crate::abstractions::ring::Ring;
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    },
+    sync::SpinLock, //
 };
 use svcrdma_proto::sq::{
     SendQueue,
@@ -61,12 +52,6 @@ pub(crate) trait Work: Send + 'static {
 pub(crate) struct Size {
     /// Work requests that can be posted at once.
     pub(crate) depth: u32,
-    /// Work requests that are posted together.
-    pub(crate) chain: usize,
-    /// Pieces of a work request.
-    pub(crate) max_sge: u32,
-    /// Pieces of an RDMA Read.
-    pub(crate) max_read_sge: u32,
     /// Work that can wait.
     pub(crate) waiting: usize,
 }
@@ -136,8 +121,6 @@ struct Inner<W: Work, H: Handler, E: Events> {
     signals: Signals,
     slots: KVec<Slot<W>>,
     waiting: Ring<Job<W>>,
-    /// They hold the device, so they go with the queue pair: nfsd may keep a connection for longer.
-    buffers: Option<Buffers>,
     /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
     now: u32,
 }
@@ -151,7 +134,7 @@ pub(crate) struct Fifo<W: Work, H: Handler, E: Events> {
 
 impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// Makes one that does not post yet. May sleep.
-    pub(crate) fn new(pd: &Arc<Pd>, size: &Size) -> Result<impl PinInit<Self>> {
+    pub(crate) fn new(size: &Size) -> Result<impl PinInit<Self>> {
         let mut slots = KVec::with_capacity(size.depth as usize, GFP_KERNEL)?;
         for _ in 0..size.depth {
             let slot = Slot {
@@ -169,12 +152,6 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             signals: Signals::new(),
             slots,
             waiting: Ring::with_capacity(size.waiting)?,
-            buffers: Some(Buffers::new(
-                pd,
-                size.chain,
-                size.max_sge as usize,
-                size.max_read_sge as usize,
-            )?),
             now: 0,
         };
         Ok(pin_init!(Self {
@@ -222,11 +199,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not. The
     /// peer is told as `parting` says. Sleeps. A second call does nothing.
     pub(crate) fn shut(&self, parting: Parting, mut f: impl FnMut(W)) {
-        let (mut gate, buffers) = {
-            let mut inner = self.inner.lock();
-            let gate = core::mem::replace(&mut inner.gate, Gate::Closed);
-            (gate, inner.buffers.take())
-        };
+        let mut gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
         match &mut gate {
             Gate::Closed => return,
             Gate::Open(qp) | Gate::Broken(qp) => qp.part(parting),
@@ -234,7 +207,6 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         }
         // Waits until the device is done with all work. From here on none is posted.
         drop(gate);
-        drop(buffers);
         while let Some((work, basis)) = self.take_any() {
             drop(basis);
             f(work);
@@ -277,14 +249,14 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
 
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     fn step(&mut self) -> Step<W::Basis> {
-        let (Gate::Open(qp), Some(buffers)) = (&mut self.gate, &mut self.buffers) else {
+        let Gate::Open(qp) = &mut self.gate else {
             return Step::Idle;
         };
         let Some(job) = self.waiting.front_mut() else {
             return Step::Idle;
         };
         let room = self.queue.room() as usize;
-        let mut chain = buffers.begin();
+        let mut chain = qp.begin();
         let whole = job.work.build(&job.basis, &mut chain, room);
         let count = chain.len() as u32;
         match (count, room) {
@@ -299,7 +271,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         // The lock is held, so the completion finds the work in its slot.
         // SAFETY: By the type invariant; `build` could name nothing but what `job.work` has.
-        let posted = unsafe { qp.post(buffers, self.queue.slot(first), signal) };
+        let posted = unsafe { qp.post(self.queue.slot(first), signal) };
         for i in 0..count {
             let seq = first.wrapping_add(i);
             if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
@@ -321,7 +293,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Asks for a completion of unsignalled work that nothing has followed for some time: its
     /// memory comes back, or it is known that the peer does not take it.
     fn mark(&mut self) -> Result {
-        let (Gate::Open(qp), Some(buffers)) = (&mut self.gate, &mut self.buffers) else {
+        let Gate::Open(qp) = &mut self.gate else {
             return Ok(());
         };
         let Some(oldest) = self.queue.oldest() else {
@@ -330,7 +302,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let posted = self.slots.get(self.queue.slot(oldest)).map(|s| s.posted);
         let age = self.now.wrapping_sub(posted.unwrap_or(self.now));
         let is_awaited = self.slots.iter().any(|slot| slot.signalled);
-        if is_awaited || age < UNSIGNALLED_SECONDS || !buffers.begin().mark() {
+        if is_awaited || age < UNSIGNALLED_SECONDS || !qp.begin().mark() {
             return Ok(());
         }
         let Some(seq) = self.queue.post(1) else {
@@ -338,7 +310,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         let index = self.queue.slot(seq);
         // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(buffers, index, true) };
+        let marked = unsafe { qp.post(index, true) };
         if let Some(slot) = self.slots.get_mut(index) {
             slot.seq = seq;
             slot.signalled = true;

@@ -12,6 +12,7 @@ pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod fifo;
+pub(crate) mod handover;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod receive_pool;

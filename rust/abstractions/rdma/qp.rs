@@ -9,17 +9,20 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::{
-    chain::Buffers,
+    chain::{
+        Buffers,
+        Chain, //
+    },
     cm::{
         CmId,
-        Events,
-        Parting, //
+        Events, //
     },
     cq::{
         Cq,
         Share, //
     },
     device::Pd,
+    handover::Parting,
     receive::Receive,
     srq::{
         Receives,
@@ -142,8 +145,12 @@ pub(crate) struct Parts<'a, H: Handler> {
     pub(crate) send_cq: Share,
     /// How many work requests can be posted at once.
     pub(crate) depth: u32,
+    /// How many work requests are posted together.
+    pub(crate) chain: usize,
     /// How many pieces a work request can have.
     pub(crate) max_sge: u32,
+    /// How many pieces an RDMA Read can have.
+    pub(crate) max_read_sge: u32,
 }
 
 /// A queue pair on its id.
@@ -154,6 +161,7 @@ pub(crate) struct Parts<'a, H: Handler> {
 /// they are.
 pub(crate) struct Qp<H: Handler, E: Events> {
     slots: KVec<Slot>,
+    buffers: Buffers,
     _context: Arc<H>,
     _srq: Arc<Srq<H>>,
     receive_cq: Arc<Cq>,
@@ -171,6 +179,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
             };
             slots.push(Slot { cqe, index }, GFP_KERNEL)?;
         }
+        let max_sge = parts.max_sge as usize;
+        let max_read_sge = parts.max_read_sge as usize;
+        let buffers = Buffers::new(parts.pd, parts.chain, max_sge, max_read_sge)?;
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.event_handler = Some(Self::event);
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
@@ -189,6 +200,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // INVARIANT: As just made; `slots` does not grow, and its memory does not move.
         Ok(Self {
             slots,
+            buffers,
             _context: context,
             _srq: srq,
             receive_cq: parts.receive_cq.clone(),
@@ -217,7 +229,12 @@ impl<H: Handler, E: Events> Qp<H, E> {
         unsafe { (*self.id.as_ptr()).qp }
     }
 
-    /// Posts the chain in `buffers`, whose work gets the slots from `first` on, round their ring;
+    /// Begins an empty chain, in place of the one that was posted last.
+    pub(super) fn begin<'m>(&mut self) -> Chain<'_, 'm> {
+        self.buffers.begin()
+    }
+
+    /// Posts the chain that was built last, whose work gets the slots from `first` on, round their ring;
     /// the last one completes visibly if `signal`. Does not sleep.
     ///
     /// # Errors
@@ -228,15 +245,10 @@ impl<H: Handler, E: Events> Qp<H, E> {
     ///
     /// What the chain names stays as it is until the completion of its last work request, or of a
     /// later one, or until this `Qp` is dropped.
-    pub(super) unsafe fn post(
-        &mut self,
-        buffers: &mut Buffers,
-        first: usize,
-        signal: bool,
-    ) -> Result {
+    pub(super) unsafe fn post(&mut self, first: usize, signal: bool) -> Result {
         let count = self.slots.len();
         let slots = self.slots.as_ptr();
-        let wr = buffers.link(signal, |i| {
+        let wr = self.buffers.link(signal, |i| {
             let index = first.saturating_add(i);
             let index = index.checked_sub(count).unwrap_or(index);
             // CAST: `cqe` is the first field; it is not written to.
