@@ -15,9 +15,14 @@ wait_for() {
 	shift
 	until "$@" >/dev/null 2>&1; do
 		((SECONDS < end)) || { echo "timed out waiting for: $*" >&2; return 1; }
-		sleep 0.1
+		nap
 	done
 }
+
+# nap: a tenth of a second. An emulated CPU takes as long to start a program as to do much else,
+# so what is done again and again has none: here, in `server` and in `counter`.
+nap() { read -r -t 0.1 -u "$NEVER" _ || true; }
+exec {NEVER}<> <(:)
 
 # ---- the other VM ---------------------------------------------------------
 
@@ -31,19 +36,17 @@ control_port() {
 # server COMMAND...: runs it where the server is, with these helpers at hand;
 # prints its output, returns its status. With one VM: here.
 server() {
-	local port status output
+	local status output
 	if ((VM_COUNT == 1)); then
 		(eval "$*")
 		return
 	fi
-	port=$(control_port)
 	{
 		flock 6
-		base64 -w0 <<<"$*" >&7
-		echo >&7
+		printf '%q\n' "$*" >&7
 		read -r -u 7 status output
-	} 6>/run/lock/server 7<>"$port"
-	base64 -d <<<"$output"
+	} 6>/run/lock/server 7<>"$CONTROL"
+	eval "printf %s $output"
 	return "$status"
 }
 
@@ -52,7 +55,7 @@ server_end() {
 	echo end >&7
 	read -r -u 7 status
 	return "$status"
-} 7<>"$(control_port)"
+} 7<>"$CONTROL"
 
 # ---- network and RDMA device -----------------------------------------------
 
@@ -217,6 +220,12 @@ klog_disallowed() {
 			print
 		}' - /dev/fd/3
 } 3<&0
+
+# counter_above NAME NUMBER: whether a counter of this VM is.
+counter_above() {
+	local value
+	read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value > $2))
+}
 
 # counters: all of the transport's, NAME VALUE.
 counters() { (cd /proc/sys/sunrpc/svcrdma && grep -H . -- *) 2>/dev/null | sed 's/:/ /'; }
