@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boots one VM, or a server and a client joined by a network, and runs a script in it.
 
-    vm.py run [--vms 2] [--mem MiB] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
+    vm.py run [--vms 2] [--mem MiB] [--cpus N] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
     vm.py shell
     vm.py kvm       status 0 if VMs are not emulated
 
@@ -28,7 +28,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
@@ -49,6 +49,13 @@ def use_kvm() -> bool:
 def die_with_parent() -> None:
     """Of a child: no VM is left behind, however we end."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Size(NamedTuple):
+    """Of a VM."""
+
+    mem: int = 2048  # MiB
+    cpus: int = 2
 
 
 class Monitor:
@@ -96,10 +103,10 @@ class Monitor:
 class Snapshot:
     """A VM that has booted and waits for its job. The files have no names, so that they go with us."""
 
-    def __init__(self, mem: int, directory: Path):
-        self.mem = mem
+    def __init__(self, size: Size, directory: Path):
+        self.size = size
         self.memory = tempfile.TemporaryFile(dir=directory)
-        self.memory.truncate(mem << 20)
+        self.memory.truncate(size.mem << 20)
         self.state = tempfile.TemporaryFile(dir=directory)
 
     def open_state(self) -> BinaryIO:
@@ -111,7 +118,7 @@ class Snapshot:
         # share it, and have copies of what they write to.
         file = f"mem-path=/proc/self/fd/{self.memory.fileno()},share={'on' if save else 'off'}"
         return [
-            "-object", f"memory-backend-file,id=memory,size={self.mem}M,{file}", "-machine", "memory-backend=memory",
+            "-object", f"memory-backend-file,id=memory,size={self.size.mem}M,{file}", "-machine", "memory-backend=memory",
             *([] if save else ["-incoming", "defer"]),
         ]  # fmt: skip
 
@@ -136,7 +143,7 @@ class Images:
     root: Path
     boot: Path
     module: Path | None
-    snapshots: dict[int, Snapshot] = field(default_factory=dict)  # by MiB of memory
+    snapshots: dict[Size, Snapshot] = field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -170,7 +177,7 @@ class Job:
     command: list[str]
     out: Path
     vms: int = 1
-    mem: int = 2048
+    size: Size = Size()
     limit: float = 300
     server: str = "ours"
     env: dict[str, str] = field(default_factory=dict)
@@ -215,7 +222,7 @@ class Vm:
             "MODULE": module,
             **job.env,
         }
-        snapshot = None if role == "shell" else images.snapshots.get(job.mem)
+        snapshot = None if role == "shell" else images.snapshots.get(job.size)
         if snapshot:
             # What was saved has the time of then.
             env["VM_TIME"] = f"{time.time():.3f}"
@@ -269,7 +276,7 @@ class Vm:
             # take a timer that is far slower to read. A program at other addresses each time is
             # translated again each time, which takes three times as long as to run it.
             append += " mitigations=off tsc=reliable norandmaps"
-        if images.snapshots.get(job.mem) and not stdio:
+        if images.snapshots.get(job.size) and not stdio:
             append += " snapshot"  # for init
         first = index == 1
 
@@ -290,7 +297,7 @@ class Vm:
         # All VMs have the same devices, or none could start from another's snapshot.
         return [
             "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
-            "-m", str(job.mem), "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-m", str(job.size.mem), "-smp", str(job.size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", str(images.boot / "vmlinuz"), "-initrd", str(images.boot / "initrd"), "-append", append,
             "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
             *drive("root", images.root / "root.img", "readonly=on,file.locking=off"),
@@ -337,32 +344,32 @@ def run(images: Images, job: Job) -> Result:
     return attempt(images, job)[0]
 
 
-def take_snapshot(images: Images, mem: int, out: Path, slow: float = 1) -> None:
+def take_snapshot(images: Images, size: Size, out: Path, slow: float = 1) -> None:
     """Boots a VM up to its job, for the jobs of VMs of that size to start from."""
     for left in reversed(range(BOOTS)):
         try:
-            snapshot = saved(images, mem, out, slow)
+            snapshot = saved(images, size, out, slow)
             break
         except OSError:
             if not left:
                 raise
     # One that complained while it booted would fail all tests.
-    job = Job(["true"], out / "trial", mem=mem, limit=120 * slow)
-    trial = attempt(replace(images, module=None, snapshots={mem: snapshot}), job)[0]
+    job = Job(["true"], out / "trial", size=size, limit=120 * slow)
+    trial = attempt(replace(images, module=None, snapshots={size: snapshot}), job)[0]
     if trial.status != 0:
         raise OSError(f"a VM that starts from it: {trial.why or f'status {trial.status}'}")
-    images.snapshots[mem] = snapshot
+    images.snapshots[size] = snapshot
 
 
-def saved(images: Images, mem: int, out: Path, slow: float) -> Snapshot:
+def saved(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
     directory = out / "vm1"
     shutil.rmtree(directory, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(out).free < SNAPSHOT_SPACE:
         raise OSError(f"less than {SNAPSHOT_SPACE >> 30} GiB are free in {out}")
-    snapshot = Snapshot(mem, out)
-    images = replace(images, module=None, snapshots={mem: snapshot})
-    vm = Vm(images, Job([], out, mem=mem), "snapshot", 1, directory, out)
+    snapshot = Snapshot(size, out)
+    images = replace(images, module=None, snapshots={size: snapshot})
+    vm = Vm(images, Job([], out, size=size), "snapshot", 1, directory, out)
     try:
         deadline = time.monotonic() + 120 * slow
         while READY not in vm.console.read_bytes():
@@ -433,7 +440,8 @@ def main() -> int:
     for name in ("run", "shell"):
         sub = commands.add_parser(name)
         sub.add_argument("--kernel", default=os.environ.get("KERNEL"))
-        sub.add_argument("--mem", type=int, default=2048)
+        sub.add_argument("--mem", type=int, default=Size().mem)
+        sub.add_argument("--cpus", type=int, default=Size().cpus)
         sub.add_argument("--server", choices=("ours", "stock"), default="ours")
         sub.add_argument("--module", type=Path, help="svcrdma.ko, if not that of build/")
         if name == "run":
@@ -448,11 +456,12 @@ def main() -> int:
     if args.what == "kvm":
         return 0 if use_kvm() else 1
     images = Images.prepare(args.kernel or families()[0], args.module)
+    size = Size(args.mem, args.cpus)
     out = getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))
     out.mkdir(parents=True, exist_ok=True)
     if args.what == "shell":
         with raw_terminal():
-            run(images, Job([], out, mem=args.mem, server=args.server, limit=float("inf")))
+            run(images, Job([], out, size=size, server=args.server, limit=float("inf")))
         return 0
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
@@ -460,7 +469,7 @@ def main() -> int:
     path = Path(command[0]).resolve()
     if path.is_file() and path.is_relative_to(TOP):
         command[0] = str(Path("/src") / path.relative_to(TOP))
-    job = Job(command, out.resolve(), args.vms, args.mem, args.limit, args.server, files=args.share)
+    job = Job(command, out.resolve(), args.vms, size, args.limit, args.server, files=args.share)
     tail = None
     shutil.rmtree(job.out / f"vm{job.vms}", ignore_errors=True)
     if not args.quiet:
