@@ -91,7 +91,8 @@ unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
     };
     {
         let mut ids = IDS.lock();
-        if ids.reserve(1, GFP_KERNEL).is_err() {
+        // The caller's workqueue may be what freeing memory waits for.
+        if ids.reserve(1, GFP_NOWAIT).is_err() {
             return false;
         }
         // There is room.
