@@ -221,11 +221,9 @@ klog_disallowed() {
 		}' - /dev/fd/3
 } 3<&0
 
-# counter_above NAME NUMBER: whether a counter of this VM is.
-counter_above() {
-	local value
-	read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value > $2))
-}
+# counter_above NAME NUMBER, counter_is NAME NUMBER: whether a counter of this VM is.
+counter_above() { local value; read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value > $2)); }
+counter_is() { local value; read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value == $2)); }
 
 # counters: all of the transport's, NAME VALUE.
 counters() { (cd /proc/sys/sunrpc/svcrdma && grep -H . -- *) 2>/dev/null | sed 's/:/ /'; }
