@@ -45,7 +45,7 @@ check: modules ## layers, reachable panics, stack; shell code
 
 vm: modules ## a shell in a VM with the module at hand
 	@scripts/need-qemu
-	@tools/vm/vm.py shell
+	@tools/vm/vm.py shell --cpus 2
 
 demo: ## NFS over RDMA served by the module, shown in a VM
 	@tools/vm/demo

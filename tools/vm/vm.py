@@ -55,7 +55,7 @@ class Size(NamedTuple):
     """Of a VM."""
 
     mem: int = 2048  # MiB
-    cpus: int = 2
+    cpus: int = 1
 
 
 class Monitor:
@@ -269,7 +269,9 @@ class Vm:
     def arguments(
         self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
     ) -> list[str]:
-        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        # Emulated CPUs of a VM take turns: at the same time they would see the kernel patch its own
+        # code half done, and wait for those that the host has no CPU for.
+        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=single", "-cpu", "max"]
         append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
         if not use_kvm():
             # The emulated TSC is steady, but a busy host makes the watchdog think otherwise and
@@ -286,14 +288,10 @@ class Vm:
         def share(tag: str, path: Path, flags: str = "") -> list[str]:
             return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
 
-        # The first VM listens, the second connects; alone, the NIC has nobody to
-        # talk to, and traffic to its own address never leaves the VM.
-        if job.vms == 1:
-            net = "hubport,id=net,hubid=0"
-            control = "null,id=control"
-        else:
-            net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
-            control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
+        # The first VM listens, the second connects; alone, what the NIC sends is dropped,
+        # and traffic to its own address never leaves the VM.
+        net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
+        control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # All VMs have the same devices, or none could start from another's snapshot.
         return [
             "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
@@ -320,8 +318,7 @@ class Vm:
         """What QEMU itself said: it was killed, or did not even start."""
         with contextlib.suppress(OSError, IndexError):
             lines = (self.console.parent / "qemu.log").read_text().strip().splitlines()
-            # Of a VM that is alone.
-            return ": " + [line for line in lines if "is not connected to host network" not in line][-1]
+            return f": {lines[-1]}"
         return ""
 
     def stop(self) -> None:
@@ -340,7 +337,8 @@ def run(images: Images, job: Job) -> Result:
             return result
         console = (job.out / "vm1/console.log", job.out / f"vm{job.vms}/console.log")
         kept = [shutil.copy(path, job.out / f"boot-{path.parent.name}.log") for path in dict.fromkeys(console)]
-        print(f"svcrdma: an emulated VM died while it booted ({', '.join(map(str, kept))}): once more", file=sys.stderr)
+        why = f"{result.why}; {', '.join(map(str, kept))}"
+        print(f"svcrdma: an emulated VM died while it booted ({why}): once more", file=sys.stderr)
     return attempt(images, job)[0]
 
 
@@ -369,19 +367,23 @@ def saved(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
         raise OSError(f"less than {SNAPSHOT_SPACE >> 30} GiB are free in {out}")
     snapshot = Snapshot(size, out)
     images = replace(images, module=None, snapshots={size: snapshot})
-    vm = Vm(images, Job([], out, size=size), "snapshot", 1, directory, out)
-    try:
-        deadline = time.monotonic() + 120 * slow
-        while READY not in vm.console.read_bytes():
-            if vm.process.poll() is not None:
-                raise OSError(f"the VM died{vm.last_words()} ({vm.console})")
-            if time.monotonic() > deadline:
-                raise OSError(f"time limit ({vm.console})")
-            time.sleep(0.05)
-        snapshot.save(vm)
-    finally:
-        vm.stop()
+    with tempfile.TemporaryDirectory(prefix="svcrdma-") as sockets:
+        vm = Vm(images, Job([], out, size=size), "snapshot", 1, directory, Path(sockets))
+        try:
+            wait_until_ready(vm, time.monotonic() + 120 * slow)
+            snapshot.save(vm)
+        finally:
+            vm.stop()
     return snapshot
+
+
+def wait_until_ready(vm: Vm, deadline: float) -> None:
+    while READY not in vm.console.read_bytes():
+        if vm.process.poll() is not None:
+            raise OSError(f"the VM died{vm.last_words()} ({vm.console})")
+        if time.monotonic() > deadline:
+            raise OSError(f"time limit ({vm.console})")
+        time.sleep(0.05)
 
 
 def attempt(images: Images, job: Job) -> tuple[Result, bool]:
@@ -407,8 +409,14 @@ def attempt(images: Images, job: Job) -> tuple[Result, bool]:
     return Result(vms[-1].status(), time.monotonic() - start, why), booted
 
 
+def is_listening(path: Path) -> bool:
+    """A socket has its name before it listens, and who connects in between is refused."""
+    lines = (line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines())
+    return any(words[-1] == str(path) and int(words[3], 16) & 0x10000 for words in lines)
+
+
 def wait_for_sockets(sockets: Path, vm: Vm) -> None:
-    while not all((sockets / name).exists() for name in ("net", "control")):
+    while not all(is_listening(sockets / name) for name in ("net", "control")):
         if vm.process.poll() is not None:
             break
         time.sleep(0.02)
