@@ -315,11 +315,11 @@ class Vm:
         return None
 
     def last_words(self) -> str:
-        """What QEMU itself said: it was killed, or did not even start."""
+        """How QEMU ended, and what it said: it was killed, or did not even start."""
         with contextlib.suppress(OSError, IndexError):
             lines = (self.console.parent / "qemu.log").read_text().strip().splitlines()
-            return f": {lines[-1]}"
-        return ""
+            return f" with status {self.process.poll()}: {lines[-1]}"
+        return f" with status {self.process.poll()}"
 
     def stop(self) -> None:
         if self.process.poll() is None:
