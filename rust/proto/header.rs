@@ -9,7 +9,6 @@ use crate::chunk::{
     WriteList, //
 };
 use crate::error::DecodeError;
-use crate::wire;
 use crate::wire::Reader;
 
 /// Protocol version (`rdma_vers`).
@@ -24,9 +23,6 @@ pub const MAX_MESSAGE: usize = 256 * 1024;
 
 /// Fewest bytes of an RPC message: XID and direction (RFC 5531, section 9).
 pub(crate) const MIN_RPC: u32 = 8;
-
-/// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
-const RPCSEC_GSS: u32 = 6;
 
 /// `rdma_proc` (RFC 8166, section 4.2.4).
 pub(crate) mod procedure {
@@ -216,35 +212,6 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
     }
 }
 
-/// Returns where the arguments of the inline Call begin, in bytes of the RPC message: behind
-/// credential and verifier (RFC 5531, section 9). `None`: these end beyond the message, or
-/// RPCSEC_GSS puts something else in the place of the arguments.
-pub(crate) fn arguments(header: &Header, msg: &[u8]) -> Option<u32> {
-    let (_, call) = msg.split_at_checked(header.body)?;
-    let mut reader = Reader::new(call);
-    // XID, direction, RPC version, program, version, procedure; then the credential.
-    reader.skip(6, 4)?;
-    let (flavor, credential) = (reader.word()?, reader.word()?);
-    if flavor == RPCSEC_GSS && !gss_plain(reader, credential)? {
-        return None;
-    }
-    reader.skip(1, wire::padded(credential)?)?;
-    let (_, verifier) = (reader.word()?, reader.word()?);
-    reader.at().checked_add(wire::padded(verifier)?)
-}
-
-/// Whether the RPCSEC_GSS credential of `len` bytes that `reader` stands at leaves the arguments as
-/// they are: version 1, procedure DATA, service none (RFC 2203, section 5.3.1).
-fn gss_plain(mut reader: Reader<'_>, len: u32) -> Option<bool> {
-    // Besides what is looked at it has at least the length of the context's handle.
-    if len < 20 {
-        return Some(false);
-    }
-    let (version, procedure) = (reader.word()?, reader.word()?);
-    let (_sequence, service) = (reader.word()?, reader.word()?);
-    Some((version, procedure, service) == (1, 0, 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +222,13 @@ mod tests {
 
     fn decoded(words: &[u32]) -> Result<Received, DecodeError> {
         decode(&message(words))
+    }
+
+    fn call(msg: &[u8]) -> Option<Header> {
+        match decode(msg) {
+            Ok(Received::Call(header)) => Some(header),
+            _ => None,
+        }
     }
 
     #[test]
@@ -309,21 +283,12 @@ mod tests {
         // The XIDs of both layers are not compared here.
         let reply = [xid, 1, 3, 0, 0, 0, 0, 6, 1];
         assert_eq!(decoded(&reply), Ok(Received::Reverse(reverse)));
-        let call = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
-        let expected = Header {
-            xid,
-            credits: 3,
-            body: 28,
-            ..Header::EMPTY
-        };
-        match call {
-            Ok(Received::Call(header)) => {
-                assert_eq!((header.body, header.reply), (expected.body, None));
-                assert_eq!((header.kind, header.credits), (Kind::Msg, 3));
-                assert_eq!(header.invalidatable(&message(&reply)), None);
-            }
-            other => panic!("{other:?}"),
-        }
+        let msg = message(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
+        let found = call(&msg).map(|header| {
+            let body = (header.kind, header.credits, header.body);
+            (body, header.reply, header.invalidatable(&msg))
+        });
+        assert_eq!(found, Some(((Kind::Msg, 3, 28), None, None)));
         let neither = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 2]);
         assert_eq!(neither, Err(DecodeError::Direction { xid }));
         for body in [&[][..], &[6]] {
@@ -380,10 +345,7 @@ mod tests {
     fn the_first_rkey_named_is_invalidated() {
         let invalidatable = |words: &[u32]| {
             let msg = message(words);
-            match decode(&msg) {
-                Ok(Received::Call(header)) => header.invalidatable(&msg),
-                other => panic!("{other:?}"),
-            }
+            call(&msg).map(|header| header.invalidatable(&msg))
         };
         // One Read chunk, an empty and a full Write chunk, a Reply chunk.
         let read = [1, 8, 10, 4, 0, 0, 0];
@@ -392,11 +354,11 @@ mod tests {
         let body = [6, 0];
         let reply = [1, 1, 30, 4, 0, 0];
         let all = [&fixed[..], &read, &writes, &reply, &body].concat();
-        assert_eq!(invalidatable(&all), Some(30));
+        assert_eq!(invalidatable(&all), Some(Some(30)));
         let empty_reply = [&fixed[..], &read, &writes, &[1, 0], &body].concat();
-        assert_eq!(invalidatable(&empty_reply), Some(20));
+        assert_eq!(invalidatable(&empty_reply), Some(Some(20)));
         let reads = [&fixed[..], &read, &[1, 0, 0, 0], &body].concat();
-        assert_eq!(invalidatable(&reads), Some(10));
+        assert_eq!(invalidatable(&reads), Some(Some(10)));
         // Segments of no memory are passed over, in each list and as a whole.
         let empty = [
             &fixed[..],
@@ -407,65 +369,17 @@ mod tests {
             &body,
         ]
         .concat();
-        assert_eq!(invalidatable(&empty), None);
+        assert_eq!(invalidatable(&empty), Some(None));
         let set = |changes: &[(usize, u32)]| {
             let mut words = empty.clone();
             changes.iter().for_each(|(at, word)| words[*at] = *word);
             invalidatable(&words)
         };
         let (read, write, reply) = ((12, 10), (23, 20), (40, 30));
-        assert_eq!(set(&[read]), Some(10));
-        assert_eq!(set(&[read, write]), Some(20));
-        assert_eq!(set(&[read, (30, 4), write]), Some(20));
-        assert_eq!(set(&[read, (30, 4)]), Some(22));
-        assert_eq!(set(&[read, write, reply]), Some(30));
-    }
-
-    #[test]
-    fn arguments_begin_behind_the_verifier() {
-        let header = Header {
-            body: 4,
-            ..Header::EMPTY
-        };
-        let mut words = [0; 20];
-        assert_eq!(arguments(&header, &message(&words)), Some(40));
-        words[1 + 7] = 5;
-        words[1 + 8 + 2 + 1] = 6;
-        assert_eq!(arguments(&header, &message(&words)), Some(56));
-        // The bound does not depend on whether the verifier itself is inline.
-        assert_eq!(arguments(&header, &message(&words[..13])), Some(56));
-        assert_eq!(arguments(&header, &message(&words[..12])), None);
-        words[1 + 7] = u32::MAX;
-        assert_eq!(arguments(&header, &message(&words)), None);
-    }
-
-    #[test]
-    fn gss_may_leave_no_arguments() {
-        let header = Header {
-            body: 4,
-            ..Header::EMPTY
-        };
-        let arguments = |flavor, len, version, procedure, service| {
-            let mut words = [0; 20];
-            words[1 + 6..1 + 12].copy_from_slice(&[flavor, len, version, procedure, 99, service]);
-            arguments(&header, &message(&words))
-        };
-        let plain = Some(60);
-        assert_eq!(arguments(6, 20, 1, 0, 1), plain);
-        // Integrity, privacy, and what nobody knows.
-        for service in [0, 2, 3, 4] {
-            assert_eq!(arguments(6, 20, 1, 0, service), None);
-            assert_eq!(arguments(5, 20, 1, 0, service), plain);
-        }
-        // INIT, CONTINUE_INIT, DESTROY.
-        for procedure in [1, 2, 3] {
-            assert_eq!(arguments(6, 20, 1, procedure, 1), None);
-            assert_eq!(arguments(1, 20, 1, procedure, 1), plain);
-        }
-        for version in [0, 2] {
-            assert_eq!(arguments(6, 20, version, 0, 1), None);
-        }
-        // What follows a short credential is not part of it.
-        assert_eq!(arguments(6, 16, 1, 0, 1), None);
+        assert_eq!(set(&[read]), Some(Some(10)));
+        assert_eq!(set(&[read, write]), Some(Some(20)));
+        assert_eq!(set(&[read, (30, 4), write]), Some(Some(20)));
+        assert_eq!(set(&[read, (30, 4)]), Some(Some(22)));
+        assert_eq!(set(&[read, write, reply]), Some(Some(30)));
     }
 }

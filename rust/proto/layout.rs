@@ -15,13 +15,13 @@ pub use crate::read::{
 };
 
 use crate::error::DecodeError;
-use crate::header;
 use crate::header::{
     Header,
     Kind,
     MIN_RPC, //
 };
 use crate::parts::Walk;
+use crate::rpc;
 use crate::wire;
 
 /// Bytes of a page of the sink.
@@ -130,7 +130,8 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
     // A chunk that holds part of the RPC header would leave fewer bytes of arguments in the pages
     // than SPLIT_MIN promises. What GSS has to unwrap, and the tokens of a context, should lie in a
     // row.
-    if header::arguments(header, msg).is_none_or(|arguments| position < arguments) {
+    let call = msg.get(header.body..).unwrap_or(&[]);
+    if rpc::arguments(call).is_none_or(|arguments| position < arguments) {
         return Ok(None);
     }
     match u32::try_from(chunk.len) {
