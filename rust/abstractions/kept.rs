@@ -82,8 +82,8 @@ impl Drop for Kept {
 ///
 /// # Safety
 ///
-/// `id` is live and without a queue pair, the caller's to destroy, its name stays, and the RDMA core
-/// does not remove its device before this has returned.
+/// `id` is live and without a queue pair, the caller's to destroy, its name stays, and the RDMA
+/// core does not remove its device before this has returned.
 #[no_mangle]
 unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
     let Some(id) = NonNull::new(id) else {

@@ -142,8 +142,8 @@ mod tests {
             if seed & 0x8000 == 0 {
                 let first = queue.post(n);
                 assert_eq!(first.is_some(), n as usize + model.len() <= depth as usize);
-                for (nth, first) in (0..n).zip(first.into_iter().cycle()) {
-                    let seq = first.wrapping_add(nth);
+                let seqs = first.map(|first| (0..n).map(move |nth| first.wrapping_add(nth)));
+                for seq in seqs.into_iter().flatten() {
                     let slot = queue.slot(seq);
                     assert!(slot < depth as usize);
                     assert!(model.iter().all(|(_, other)| *other != slot));

@@ -234,8 +234,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         self.buffers.begin()
     }
 
-    /// Posts the chain that was built last, whose work gets the slots from `first` on, round their ring;
-    /// the last one completes visibly if `signal`. Does not sleep.
+    /// Posts the chain that was built last, whose work gets the slots from `first` on, round their
+    /// ring; the last one completes visibly if `signal`. Does not sleep.
     ///
     /// # Errors
     ///
