@@ -35,6 +35,10 @@ DISK = 16 << 30  # of the export; sparse
 # Times that a VM is booted at most. QEMU's emulator has been seen to end with SIGSEGV, as 1 of some
 # hundred began from a snapshot, before the VM had done anything.
 BOOTS = 3
+# An emulated CPU. String instructions go byte by byte and are slow: without these two the kernel
+# takes others. With x2apic a CPU reaches its APIC without leaving translated code; a fifth level of
+# page tables is of no use.
+CPU = "max,x2apic=on,erms=off,fsrm=off,la57=off"
 # What init says when the VM is ready to be saved, and how much disk a saved one may take.
 READY = b"init: ready for a snapshot"
 SNAPSHOT_SPACE = 3 << 30
@@ -243,6 +247,7 @@ class Vm:
                 inherited += [self.monitor.theirs.fileno(), snapshot.memory.fileno(), state.fileno()]
             self.process = subprocess.Popen(
                 arguments,
+                cwd=TOP,
                 stdin=None if stdio else subprocess.DEVNULL,
                 stdout=None if stdio else open(directory / "qemu.log", "wb"),
                 stderr=subprocess.STDOUT,
@@ -268,10 +273,10 @@ class Vm:
 
     def arguments(
         self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
-    ) -> list[str]:
+    ) -> list[str | Path]:
         # Emulated CPUs of a VM take turns: at the same time they would see the kernel's code while
         # the kernel patches it, and wait for those that the host has no CPU for.
-        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=single", "-cpu", "max"]
+        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=single", "-cpu", CPU]
         append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
         if not use_kvm():
             # The emulated TSC is steady, but a busy host makes the watchdog think otherwise and
@@ -292,9 +297,11 @@ class Vm:
         # and traffic to its own address never leaves the VM.
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
+        # QEMU is where the toolchain is, which may be a folder of its own.
+        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets]
         # All VMs have the same devices, or none could start from another's snapshot.
         return [
-            "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
+            *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
             "-m", str(job.size.mem), "-smp", str(job.size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", str(images.boot / "vmlinuz"), "-initrd", str(images.boot / "initrd"), "-append", append,
             "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
@@ -465,7 +472,7 @@ def main() -> int:
         return 0 if use_kvm() else 1
     images = Images.prepare(args.kernel or families()[0], args.module)
     size = Size(args.mem, args.cpus)
-    out = getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))
+    out = (getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))).resolve()
     out.mkdir(parents=True, exist_ok=True)
     if args.what == "shell":
         with raw_terminal():
