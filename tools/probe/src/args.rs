@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Options that take no value.
-const FLAGS: &[&str] = &["allow-remote"];
+const FLAGS: &[&str] = &["allow-remote", "json"];
 
 /// The arguments behind the command.
 pub(crate) struct Args {
@@ -56,6 +56,11 @@ impl Args {
     /// Returns the address to talk to.
     pub(crate) fn target(&self) -> Result<SocketAddr> {
         target::resolve(&self.host, self.allow_remote())
+    }
+
+    /// Says whether results are to be machine-readable.
+    pub(crate) fn json(&self) -> bool {
+        self.options.contains_key("json")
     }
 
     /// Says whether hosts further away than the next link are allowed.

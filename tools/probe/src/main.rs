@@ -9,13 +9,13 @@
 #![deny(unsafe_code)]
 
 mod args;
-mod bad;
+mod compound;
+mod conform;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod idle;
 mod message;
-mod negotiate;
 mod peer;
 mod ping;
 mod rpc;
@@ -58,10 +58,15 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --parallel N     peers at the same time (4)
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
-  bad        send malformed and unserviceable messages, compare the answers with RFC 8166
-               --file PATH      as above; without it the rows that need one are left out
-  negotiate  connect with all kinds of private data, compare what follows with RFC 8797
-               --file PATH      as above
+  conform    try what RFC 8166, 8167, 8267 and 8797 require of a server, and print a table;
+             the status says whether all is met
+               --file PATH      a file, as above, that is overwritten; without it the rows
+                                that need one are not tried
+               --call-limit N   the most bytes of a Call that the server takes, likewise
+               --part PART      messages, headers, calls, replies, agreement, credits or
+                                endings (all)
+               --only TEXT      the rows whose name has it (all)
+               --json           JSON in place of the table
 
 All take --allow-remote, without which only hosts on a network of this host are talked to.
 ";
@@ -75,19 +80,14 @@ struct Command {
 
 const COMMANDS: &[Command] = &[
     Command {
-        name: "bad",
-        options: bad::OPTIONS,
-        run: bad::run,
+        name: "conform",
+        options: conform::OPTIONS,
+        run: conform::run,
     },
     Command {
         name: "idle",
         options: idle::OPTIONS,
         run: idle::run,
-    },
-    Command {
-        name: "negotiate",
-        options: negotiate::OPTIONS,
-        run: negotiate::run,
     },
     Command {
         name: "ping",

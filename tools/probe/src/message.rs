@@ -105,10 +105,10 @@ pub(crate) struct Reply {
     pub(crate) xid: u32,
     pub(crate) credits: u32,
     pub(crate) procedure: u32,
-    /// Bytes written to each Write chunk.
-    pub(crate) writes: Vec<u64>,
-    /// Bytes written to the Reply chunk, if it came back.
-    pub(crate) reply: Option<u64>,
+    /// The Write list, with the lengths really written.
+    pub(crate) writes: Vec<Vec<Segment>>,
+    /// The Reply chunk likewise, if it came back.
+    pub(crate) reply: Option<Vec<Segment>>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -170,8 +170,8 @@ fn decode_error(xid: u32, version: u32, words: &mut Words<'_>) -> Option<Answer>
     }
 }
 
-/// Reads a Write list; returns the bytes written to each chunk.
-fn decode_writes(words: &mut Words<'_>) -> Option<Vec<u64>> {
+/// Reads a Write list.
+fn decode_writes(words: &mut Words<'_>) -> Option<Vec<Vec<Segment>>> {
     let mut writes = Vec::new();
     loop {
         match words.word()? {
@@ -182,8 +182,8 @@ fn decode_writes(words: &mut Words<'_>) -> Option<Vec<u64>> {
     }
 }
 
-/// Reads a Reply chunk; returns the bytes written to it, if it is there.
-fn decode_reply_chunk(words: &mut Words<'_>) -> Option<Option<u64>> {
+/// Reads a Reply chunk, if it is there.
+fn decode_reply_chunk(words: &mut Words<'_>) -> Option<Option<Vec<Segment>>> {
     match words.word()? {
         0 => Some(None),
         1 => decode_chunk(words).map(Some),
@@ -191,15 +191,17 @@ fn decode_reply_chunk(words: &mut Words<'_>) -> Option<Option<u64>> {
     }
 }
 
-/// Reads a chunk; returns the sum of its lengths.
-fn decode_chunk(words: &mut Words<'_>) -> Option<u64> {
-    let mut sum = 0;
+/// Reads a chunk.
+fn decode_chunk(words: &mut Words<'_>) -> Option<Vec<Segment>> {
+    let mut segments = Vec::new();
     for _ in 0..words.word()? {
-        let _handle = words.word()?;
-        sum += u64::from(words.word()?);
-        let _offset = words.hyper()?;
+        segments.push(Segment {
+            handle: words.word()?,
+            length: words.word()?,
+            offset: words.hyper()?,
+        });
     }
-    Some(sum)
+    Some(segments)
 }
 
 #[cfg(test)]
@@ -209,6 +211,14 @@ mod tests {
     #[test]
     fn smallest_message_has_28_bytes() {
         assert_eq!(Message::inline(7, Vec::new()).encode().len(), 28);
+    }
+
+    fn at(handle: u32, length: u32) -> Segment {
+        Segment {
+            handle,
+            length,
+            offset: 0,
+        }
     }
 
     #[test]
@@ -223,8 +233,8 @@ mod tests {
             xid: 7,
             credits: 32,
             procedure: procedure::MSG,
-            writes: vec![4196],
-            reply: Some(0),
+            writes: vec![vec![at(11, 4096), at(12, 100)]],
+            reply: Some(vec![at(13, 0)]),
             body: b"body".to_vec(),
         };
         assert_eq!(Answer::decode(&bytes), Answer::Reply(expected));

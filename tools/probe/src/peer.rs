@@ -20,6 +20,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to listen for an answer that should not come.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 
+/// The longest message that can be sent, in bytes.
+pub(crate) const LONGEST: usize = 8192;
+
 /// The number that marks the completion of a Send; Receives carry their slot.
 const SEND: u64 = u64::MAX;
 
@@ -85,7 +88,7 @@ impl Peer {
         let size = manners.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,
-            outbox: endpoint.region(size.max(depth as usize * 4096))?,
+            outbox: endpoint.region(depth as usize * LONGEST)?,
             endpoint,
             manners,
             private_data: Vec::new(),
@@ -142,11 +145,11 @@ impl Peer {
 
     /// Sends bytes as they are and does not wait for anything.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let slots = self.outbox.len() / 4096;
-        if bytes.len() > 4096 {
-            return Err(Error::new("messages have at most 4096 bytes"));
+        let slots = self.outbox.len() / LONGEST;
+        if bytes.len() > LONGEST {
+            return Err(Error::new(format!("messages have at most {LONGEST} bytes")));
         }
-        let offset = self.next_slot % slots * 4096;
+        let offset = self.next_slot % slots * LONGEST;
         self.next_slot += 1;
         self.outbox.write(offset, bytes)?;
         self.endpoint

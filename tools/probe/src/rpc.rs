@@ -5,10 +5,12 @@
 //! nfsd counts a connection as an unknown one, of which it keeps few, until a Call on it has named
 //! a file that the peer may access. GETATTR of the root does.
 //!
-//! A READ of version 4.0 with the special stateid of RFC 7530, section 9.1.4.3 needs neither a
-//! client ID nor a file handle: it names the file by its path.
+//! Reading and writing files is in [`crate::compound`].
 
-use crate::xdr::{Words, Xdr};
+use crate::{
+    compound::Compound,
+    xdr::{Words, Xdr}, //
+};
 
 /// The NFS program.
 const NFS: u32 = 100_003;
@@ -59,31 +61,19 @@ pub(crate) fn write(xid: u32, count: u32) -> Reduced {
     }
 }
 
+/// COMPOUND of NFS version 4.0, up to its arguments.
+pub(crate) fn compound_call(xid: u32) -> Xdr {
+    call(xid, 4, 1, root())
+}
+
 /// COMPOUND of NFS version 4.0: READ of `count` bytes of the file at `path`.
 pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
-    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-    // No tag, minor version 0; PUTROOTFH is 24, LOOKUP 15, READ 25.
-    let operations = names.len() as u32 + 2;
-    let message = call(xid, 4, 1, root()).words(&[0, 0, operations, 24]);
-    names
-        .iter()
-        .fold(message, |xdr, name| xdr.word(15).opaque(name.as_bytes()))
-        .word(25)
-        // The stateid that reads past locks and grace periods.
-        .words(&[u32::MAX; 4])
-        .hyper(0)
-        .word(count)
-        .into_bytes()
+    Compound::at(xid, path).read(0, count).finish().inline
 }
 
 /// COMPOUND of NFS version 4.0: GETATTR of the type of the root.
 pub(crate) fn getattr(xid: u32) -> Vec<u8> {
-    call(xid, 4, 1, root())
-        // No tag, minor version 0; PUTROOTFH is 24, GETATTR 9.
-        .words(&[0, 0, 2, 24, 9])
-        // A bitmap of one word: FATTR4_TYPE.
-        .words(&[1, 1 << 1])
-        .into_bytes()
+    Compound::at_root(xid).getattr().finish().inline
 }
 
 /// What an RPC reply says, as far as the probe wants to know.
@@ -97,20 +87,21 @@ pub(crate) enum Outcome {
 
 /// Reads the reply to the Call `xid`.
 pub(crate) fn outcome(xid: u32, body: &[u8]) -> Outcome {
-    parse(xid, body).unwrap_or(Outcome::Failure)
+    let results = results(xid, body).map(|mut results| results.word());
+    results.map_or(Outcome::Failure, Outcome::Success)
 }
 
-/// Reads the reply to the Call `xid`; `None` when it is no accepted and executed one.
-fn parse(xid: u32, body: &[u8]) -> Option<Outcome> {
+/// Returns the results in the reply to the Call `xid`; `None` when it is no accepted and executed
+/// one.
+pub(crate) fn results(xid: u32, body: &[u8]) -> Option<Words<'_>> {
     let mut words = Words::new(body);
     let head = [words.word()?, words.word()?, words.word()?];
     // REPLY, MSG_ACCEPTED.
     (head == [xid, 1, 0]).then_some(())?;
     let _flavor = words.word()?;
-    words.skip_opaque()?;
+    words.opaque()?;
     // SUCCESS.
-    (words.word()? == 0).then_some(())?;
-    Some(Outcome::Success(words.word()))
+    (words.word()? == 0).then_some(words)
 }
 
 #[cfg(test)]

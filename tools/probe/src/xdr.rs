@@ -82,10 +82,17 @@ impl<'a> Words<'a> {
         Some(u64::from_be_bytes(*number))
     }
 
-    /// Skips a counted byte string with its padding.
-    pub(crate) fn skip_opaque(&mut self) -> Option<()> {
+    /// Takes a counted byte string with its padding.
+    pub(crate) fn opaque(&mut self) -> Option<&'a [u8]> {
         let len = self.word()? as usize;
+        let bytes = self.0.get(..len)?;
         self.0 = self.0.get(len.checked_next_multiple_of(4)?..)?;
+        Some(bytes)
+    }
+
+    /// Skips `count` words.
+    pub(crate) fn skip(&mut self, count: usize) -> Option<()> {
+        self.0 = self.0.get(count.checked_mul(4)?..)?;
         Some(())
     }
 

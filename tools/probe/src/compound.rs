@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! COMPOUNDs of NFS version 4.0 (RFC 7530): building them with data left out, reading their results.
+//!
+//! READ and WRITE use the special stateids of RFC 7530, section 9.1.4.3, so they need no client ID.
+
+use crate::{
+    rpc,
+    xdr::{Words, Xdr},
+};
+
+/// Operations, by number (RFC 7531).
+pub(crate) mod operation {
+    pub(crate) const CREATE: u32 = 6;
+    pub(crate) const GETATTR: u32 = 9;
+    pub(crate) const LOOKUP: u32 = 15;
+    pub(crate) const PUTROOTFH: u32 = 24;
+    pub(crate) const READ: u32 = 25;
+    pub(crate) const READLINK: u32 = 27;
+    pub(crate) const REMOVE: u32 = 28;
+    pub(crate) const WRITE: u32 = 38;
+}
+
+/// The type of a symbolic link.
+const NF4LNK: u32 = 5;
+
+/// A Call whose data goes by Read chunks.
+pub(crate) struct Call {
+    /// The RPC message without the data.
+    pub(crate) inline: Vec<u8>,
+    /// Where each piece of data belongs: offsets in the whole message, ascending.
+    pub(crate) positions: Vec<u32>,
+}
+
+/// A COMPOUND to which operations are added.
+pub(crate) struct Compound {
+    message: Xdr,
+    /// Where the number of operations is.
+    count_at: usize,
+    count: u32,
+    positions: Vec<u32>,
+    /// Bytes that were left out, pads included.
+    left_out: usize,
+}
+
+impl Compound {
+    /// Begins one at the root of the server's files.
+    pub(crate) fn at_root(xid: u32) -> Self {
+        // No tag, minor version 0.
+        let message = rpc::compound_call(xid).words(&[0, 0]);
+        Self {
+            count_at: message.len(),
+            message: message.word(0),
+            count: 0,
+            positions: Vec::new(),
+            left_out: 0,
+        }
+        .root()
+    }
+
+    /// Begins one at the file `path`.
+    pub(crate) fn at(xid: u32, path: &str) -> Self {
+        Self::at_root(xid).lookup(path)
+    }
+
+    /// PUTROOTFH.
+    pub(crate) fn root(self) -> Self {
+        self.operation(operation::PUTROOTFH, |xdr| xdr)
+    }
+
+    /// LOOKUP of each component of `path`.
+    pub(crate) fn lookup(self, path: &str) -> Self {
+        components(path).fold(self, |compound, name| {
+            compound.operation(operation::LOOKUP, |xdr| xdr.opaque(name.as_bytes()))
+        })
+    }
+
+    /// READ past locks and grace periods.
+    pub(crate) fn read(self, offset: u64, count: u32) -> Self {
+        self.operation(operation::READ, |xdr| {
+            xdr.words(&[u32::MAX; 4]).hyper(offset).word(count)
+        })
+    }
+
+    /// WRITE to the disk of `len` bytes that are left out.
+    pub(crate) fn write(self, offset: u64, len: u32) -> Self {
+        // An all-zero stateid; FILE_SYNC.
+        self.operation(operation::WRITE, |xdr| {
+            xdr.words(&[0; 4]).hyper(offset).words(&[2, len])
+        })
+        .leave_out(len)
+    }
+
+    /// CREATE of the link `name` with a text of `len` bytes that is left out.
+    pub(crate) fn create_link(self, name: &str, len: u32) -> Self {
+        let mut compound = self
+            .operation(operation::CREATE, |xdr| xdr.words(&[NF4LNK, len]))
+            .leave_out(len);
+        // No attributes.
+        compound.message = compound.message.opaque(name.as_bytes()).words(&[0, 0]);
+        compound
+    }
+
+    /// READLINK.
+    pub(crate) fn readlink(self) -> Self {
+        self.operation(operation::READLINK, |xdr| xdr)
+    }
+
+    /// REMOVE.
+    pub(crate) fn remove(self, name: &str) -> Self {
+        self.operation(operation::REMOVE, |xdr| xdr.opaque(name.as_bytes()))
+    }
+
+    /// GETATTR of the type.
+    pub(crate) fn getattr(self) -> Self {
+        // A bitmap of one word: FATTR4_TYPE.
+        self.operation(operation::GETATTR, |xdr| xdr.words(&[1, 1 << 1]))
+    }
+
+    /// Returns the Call.
+    pub(crate) fn finish(self) -> Call {
+        let mut inline = self.message.into_bytes();
+        inline[self.count_at..self.count_at + 4].copy_from_slice(&self.count.to_be_bytes());
+        Call {
+            inline,
+            positions: self.positions,
+        }
+    }
+
+    /// Adds an operation.
+    fn operation(mut self, number: u32, arguments: impl FnOnce(Xdr) -> Xdr) -> Self {
+        self.message = arguments(self.message.word(number));
+        self.count += 1;
+        self
+    }
+
+    /// Leaves `len` bytes out where the message ends now.
+    fn leave_out(mut self, len: u32) -> Self {
+        let position = self.message.len() + self.left_out;
+        self.positions.push(position as u32);
+        self.left_out += (len as usize).next_multiple_of(4);
+        self
+    }
+}
+
+/// Returns the names that `path` consists of.
+pub(crate) fn components(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|name| !name.is_empty())
+}
+
+/// The results of a COMPOUND, read one operation after the other. All methods return `None` when
+/// something else is there.
+pub(crate) struct Results<'a>(Words<'a>);
+
+impl<'a> Results<'a> {
+    /// Begins behind the headers of the reply `body` to the Call `xid`.
+    pub(crate) fn new(xid: u32, body: &'a [u8]) -> Option<Self> {
+        let mut words = rpc::results(xid, body)?;
+        // Status and number of operations can be seen from the operations.
+        let _status = words.word()?;
+        words.opaque()?;
+        let _count = words.word()?;
+        Some(Self(words))
+    }
+
+    /// Takes the head of the next operation's results: it must be `number`; returns its status.
+    pub(crate) fn status(&mut self, number: u32) -> Option<u32> {
+        (self.0.word()? == number).then_some(())?;
+        self.0.word()
+    }
+
+    /// As [`Self::status`], for one that was successful.
+    pub(crate) fn good(&mut self, number: u32) -> Option<()> {
+        (self.status(number)? == 0).then_some(())
+    }
+
+    /// Takes the results of PUTROOTFH and of LOOKUPs for `path`.
+    pub(crate) fn at(&mut self, path: &str) -> Option<()> {
+        self.good(operation::PUTROOTFH)?;
+        components(path).try_for_each(|_| self.good(operation::LOOKUP))
+    }
+
+    /// Takes the results of a READ; returns its data.
+    pub(crate) fn read(&mut self) -> Option<&'a [u8]> {
+        self.good(operation::READ)?;
+        let _end_of_file = self.0.word()?;
+        self.0.opaque()
+    }
+
+    /// Takes the results of a READ whose data is not there; returns its length.
+    pub(crate) fn read_elsewhere(&mut self) -> Option<u32> {
+        self.good(operation::READ)?;
+        let _end_of_file = self.0.word()?;
+        self.0.word()
+    }
+
+    /// Takes the results of a WRITE; returns the count.
+    pub(crate) fn write(&mut self) -> Option<u32> {
+        self.good(operation::WRITE)?;
+        let count = self.0.word()?;
+        // How it was written, and the verifier.
+        self.0.skip(3)?;
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_counts_with_its_pad() {
+        let call = Compound::at(7, "/a/b").write(0, 5).write(8, 4).finish();
+        // Another WRITE's number, stateid, offset, stability and count are between.
+        let between = 4 + 16 + 8 + 4 + 4;
+        assert_eq!(call.positions[1] - call.positions[0], 8 + between);
+        assert_eq!(call.positions[0] + between, call.inline.len() as u32);
+    }
+
+    #[test]
+    fn a_link_has_its_name_behind_its_text() {
+        let call = Compound::at_root(7).create_link("l", 3).finish();
+        let end = Xdr::new().opaque(b"l").words(&[0, 0]).into_bytes();
+        assert!(call.inline.ends_with(&end));
+        assert_eq!(call.positions, [(call.inline.len() - end.len()) as u32]);
+    }
+
+    #[test]
+    fn operations_are_counted() {
+        let call = Compound::at(7, "a").read(0, 1).getattr().finish();
+        let head = rpc::compound_call(7).words(&[0, 0, 4, 24]).into_bytes();
+        assert!(call.inline.starts_with(&head));
+    }
+
+    #[test]
+    fn results_are_read_in_order() {
+        let body = Xdr::new()
+            // Accepted, no verifier, success; status, no tag, three operations.
+            .words(&[7, 1, 0, 0, 0, 0, 0, 0, 3])
+            .words(&[24, 0, 25, 0, 1])
+            .opaque(b"abc")
+            .words(&[25, 0, 1, 9])
+            .into_bytes();
+        let mut results = Results::new(7, &body).unwrap();
+        assert_eq!(results.at(""), Some(()));
+        assert_eq!(results.read(), Some(&b"abc"[..]));
+        assert_eq!(results.read_elsewhere(), Some(9));
+        assert_eq!(results.read(), None);
+        assert!(Results::new(8, &body).is_none());
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about private data and the thresholds that follow from it (RFC 8797).
+//!
+//! The threshold for replies shows in what the server does with a READ for which no chunk is
+//! offered: it is answered inline when the reply fits, and with ERR_CHUNK when it does not.
+
+use super::row::{require, Bench, Row};
+use crate::{
+    error::{Error, Result},
+    message::{Answer, Message},
+    peer::{Incoming, Manners, Peer},
+    rpc,
+};
+use svcrdma_proto::cm;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::script("RFC 8797, 4", "server's private data", sent),
+    Row::file_script("RFC 8797, 5.1", "no private data", |b| {
+        replies(b, &[], 1024)
+    }),
+    Row::file_script("RFC 8797, 5.1", "short private data", |b| {
+        replies(b, &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3], 1024)
+    }),
+    Row::file_script("RFC 8797, 5.1", "private data of another magic", |b| {
+        replies(b, &[0xf6, 0xab, 0x0e, 0x19, 1, 0, 3, 3], 1024)
+    }),
+    Row::file_script("RFC 8797, 5.2", "private data of another version", |b| {
+        replies(b, &[0xf6, 0xab, 0x0e, 0x18, 2, 0, 3, 3], 1024)?;
+        replies(b, &[0xf6, 0xab, 0x0e, 0x18, 0, 0, 3, 3], 1024)
+    }),
+    Row::file_script(
+        "RFC 8797, 4.1",
+        "size for receiving counts for replies",
+        |b| replies(b, &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 1], 2048),
+    ),
+    Row::file_script("RFC 8797, 4", "all flags, and more behind", |b| {
+        replies(b, &[0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 3, 3, 1, 2, 3], 4096)
+    }),
+    Row::file_script("RFC 8797, 4.1", "all size codes", |b| {
+        for code in [0, 1, 2, 3, 4, 7, 15, 63, 127, 128, 254, 255] {
+            let data = [0xf6, 0xab, 0x0e, 0x18, 1, 0, code, code];
+            let size = (u32::from(code) + 1) * 1024;
+            replies(b, &data, size).map_err(|error| Error::new(format!("code {code}: {error}")))?;
+        }
+        Ok(())
+    }),
+    Row::script("RFC 8166, 3.3.2", "Call of the threshold's size", |b| {
+        let (mut peer, threshold) = caller(b)?;
+        match long_call(&mut peer, threshold)? {
+            Incoming::Answer(Answer::Reply(_)) => peer.null().map(drop),
+            other => Err(Error::new(format!("no reply but {other:?}"))),
+        }
+    }),
+    Row::script("RFC 8166, 3.3.2", "Call of one byte more", |b| {
+        let (mut peer, threshold) = caller(b)?;
+        match long_call(&mut peer, threshold + 1)? {
+            // Or there is more room than was said.
+            Incoming::Closed | Incoming::Answer(Answer::Reply(_)) => b.peer().map(drop),
+            other => Err(Error::new(format!("not the end but {other:?}"))),
+        }
+    }),
+];
+
+/// What surrounds the data of the READ in its reply: 28 bytes of transport header, 24 of RPC
+/// header, 12 of COMPOUND header, 8 per operation and 8 of READ; a few more per path component.
+const AROUND: u32 = 200;
+
+/// What this side sends and receives at most, by its private data.
+const SIZE: u32 = 4096;
+
+/// The server must say with its private data what it sends and receives.
+fn sent(bench: &Bench<'_>) -> Result {
+    let peer = bench.peer()?;
+    let magic = &cm::private_data(0, 0, false)[..5];
+    require(
+        peer.private_data().len() >= 8 && peer.private_data().starts_with(magic),
+        format!("it is {:02x?}", peer.private_data()),
+    )
+}
+
+/// With this private data, replies of up to `size` bytes must come inline, unless the server sends
+/// less, and no longer ones.
+fn replies(bench: &Bench<'_>, private_data: &[u8], size: u32) -> Result {
+    let manners = Manners {
+        private_data: private_data.to_vec(),
+        // Large enough for what a server that gets the threshold wrong sends.
+        receive_size: 8192,
+        ..Manners::default()
+    };
+    let mut peer = Peer::connect(&bench.target, manners)?;
+    let server = cm::Peer::parse(peer.private_data());
+    let threshold = size.min(server.send).min(8192);
+    peer.null()?;
+    let below = is_inline(&mut peer, bench.file(), threshold - AROUND)?;
+    require(
+        below,
+        format!("less than {threshold} bytes do not come inline"),
+    )?;
+    let above = is_inline(&mut peer, bench.file(), threshold)?;
+    require(!above, format!("more than {threshold} bytes come inline"))
+}
+
+/// Whether a READ of `count` bytes is answered inline.
+fn is_inline(peer: &mut Peer, file: &str, count: u32) -> Result<bool> {
+    let xid = peer.xid();
+    let message = Message::inline(xid, rpc::read(xid, file, count));
+    match peer.exchange(&message)? {
+        Incoming::Answer(Answer::Reply(reply)) if reply.body.len() > count as usize => Ok(true),
+        Incoming::Answer(Answer::ErrChunk { .. }) => Ok(false),
+        other => Err(Error::new(format!("a READ of {count} bytes got {other:?}"))),
+    }
+}
+
+/// Connects; returns the threshold for Calls too.
+fn caller(bench: &Bench<'_>) -> Result<(Peer, u32)> {
+    let peer = bench.peer()?;
+    let server = cm::Peer::parse(peer.private_data());
+    Ok((peer, server.receive.min(SIZE)))
+}
+
+/// Makes a NULL Call in a message of `size` bytes.
+fn long_call(peer: &mut Peer, size: u32) -> Result<Incoming> {
+    let xid = peer.xid();
+    let mut bytes = Message::inline(xid, rpc::null(xid)).encode();
+    bytes.resize(size as usize, 0);
+    peer.send_bytes(&bytes)?;
+    peer.answer_to(xid)
+}

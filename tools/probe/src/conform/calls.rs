@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about Read chunks: what they hold arrives where it belongs.
+
+use super::{
+    memory::{pattern, Memory},
+    messages::{Props, Seen},
+    row::{begin, expect_err_chunk, expect_quiet, reply_to, require, Bench, Check, Needs, Row},
+};
+use crate::{
+    compound::{Call, Compound, Results},
+    error::{Error, Result},
+    message::{procedure, Answer, Message},
+    peer::{Incoming, Peer},
+    rpc,
+};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::file_script("RFC 8166, 3.4.5", "Read chunks in descending order", |b| {
+        write(b, &[1000, 777], &[], |segments| segments.reverse())
+    }),
+    Row::file_script("RFC 8166, 3.4.5", "Read chunks interleaved", |b| {
+        write(b, &[1200, 900], &[&[500, 700], &[400, 500]], |segments| {
+            segments.swap(1, 2);
+        })
+    }),
+    Row::file_script("RFC 8166, 3.4.5.2", "Read chunks without pads", |b| {
+        write(b, &[1, 2, 3, 5, 2001], &[], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.4.5.2", "Read chunks with pads", |b| {
+        write(b, &[5, 2001], &[&[8], &[2004]], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.4.4", "empty segments among others", |b| {
+        write(b, &[777], &[&[0, 300, 0, 0, 477, 0]], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.4.4", "empty Read chunk", |b| {
+        write(b, &[0, 100, 0], &[&[0], &[100], &[0, 0]], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.4.4", "Read chunk of 128 segments", |b| {
+        write(b, &[12_800], &[&[100; 128]], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.4.5", "Read chunk of 256 KiB", |b| {
+        write(b, &[256 << 10], &[&[1, 4095, 100_001, 158_047]], |_| ())
+    }),
+    Row::file_script("RFC 8166, 3.5.3", "position-zero chunk", |b| {
+        position_zero(b, &[], &[64, 4, 2000])
+    }),
+    Row::file_script("RFC 8166, 3.5.3", "position-zero chunk and others", |b| {
+        position_zero(b, &[1001, 600], &[64, 4, 2000])
+    }),
+    Row {
+        name: "position-zero chunk in an RDMA_MSG",
+        source: "RFC 8166, 3.5.3",
+        needs: Needs::Nothing,
+        check: Check::Answer(&[Seen::ErrChunk], |p| {
+            let mut message = Message::inline(p.xid, rpc::null(p.xid));
+            message.reads = chunk(0, &[p.segment(40)]);
+            message.encode()
+        }),
+    },
+    Row::script("RFC 8166, 3.4.5", "positions not multiples of 4", |b| {
+        refused(b, &[(-3, 64)])?;
+        refused(b, &[(-1, 64)])?;
+        refused(b, &[(1, 64)])
+    }),
+    Row::script(
+        "RFC 8166, 3.4.5",
+        "position one word beyond the Call",
+        |b| refused(b, &[(4, 64)]),
+    ),
+    Row::script(
+        "RFC 8166, 3.4.5",
+        "Read chunks that touch, out of place",
+        |b| refused(b, &[(-8, 12), (0, 64)]),
+    ),
+    Row::script(
+        "RFC 8166, 3.4.4",
+        "segments of 2^32 bytes and more in all",
+        |b| {
+            refused(b, &[(0, u32::MAX), (0, 1)])?;
+            refused(b, &[(0, 1 << 31), (0, 1 << 31)])?;
+            refused(b, &[(0, u32::MAX), (0, u32::MAX), (0, u32::MAX)])
+        },
+    ),
+    Row {
+        name: "Read chunk longer than its memory",
+        source: "RFC 8166, 4.5.3",
+        needs: Needs::Nothing,
+        check: Check::Answer(&[Seen::Closed], beyond_memory),
+    },
+    Row {
+        name: "Call as long as the server takes",
+        source: "RFC 8166, 3.4.4",
+        needs: Needs::CallLimit,
+        check: Check::Script(|b| match long_null(b, 0)? {
+            Incoming::Answer(Answer::Reply(_)) => Ok(()),
+            other => Err(Error::new(format!("no reply but {other:?}"))),
+        }),
+    },
+    Row {
+        name: "Call one word longer",
+        source: "RFC 8166, 3.4.4",
+        needs: Needs::CallLimit,
+        check: Check::Script(|b| match long_null(b, 4)? {
+            Incoming::Answer(Answer::ErrChunk { .. }) => Ok(()),
+            other => Err(Error::new(format!("not ERR_CHUNK but {other:?}"))),
+        }),
+    },
+];
+
+/// Where the file is written, behind what other rows read.
+const AT: u64 = 1 << 20;
+
+/// Has the server write pieces of the lengths `lens` one behind the other, each in a Read chunk of
+/// one segment or of segments as in `cuts`, which `order` arranges; reads them back.
+fn write(
+    bench: &Bench<'_>,
+    lens: &[u32],
+    cuts: &[&[u32]],
+    order: fn(&mut Vec<ReadSegment>),
+) -> Result {
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let (call, data) = write_call(bench, xid, lens);
+    let mut message = Message::inline(xid, call.inline);
+    for (nth, (position, data)) in call.positions.iter().zip(&data).enumerate() {
+        let whole = [data.len() as u32];
+        let segments = memory.filled(data, cuts.get(nth).unwrap_or(&&whole[..]))?;
+        message.reads.extend(chunk(*position, &segments));
+    }
+    order(&mut message.reads);
+    let reply = reply_to(&mut peer, &message)?;
+    check_written(bench, xid, &reply.body, lens)?;
+    check_file(bench, &mut peer, &data.concat())
+}
+
+/// As [`write`], with the Call itself in a position-zero chunk of segments of these lengths; the
+/// last takes what is left. Without pieces it is a NULL Call.
+fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let (call, data) = write_call(bench, xid, lens);
+    let mut message = Message::inline(xid, Vec::new());
+    message.procedure = procedure::NOMSG;
+    let mut rest = call.inline.len() as u32;
+    let mut lengths: Vec<u32> = cut.iter().map(|&len| take(&mut rest, len)).collect();
+    lengths.push(rest);
+    message.reads = chunk(0, &memory.filled(&call.inline, &lengths)?);
+    for (position, data) in call.positions.iter().zip(&data) {
+        let segments = memory.filled(data, &[data.len() as u32])?;
+        message.reads.extend(chunk(*position, &segments));
+    }
+    let reply = reply_to(&mut peer, &message)?;
+    check_written(bench, xid, &reply.body, lens)?;
+    check_file(bench, &mut peer, &data.concat())
+}
+
+/// Takes up to `len` from `rest`.
+fn take(rest: &mut u32, len: u32) -> u32 {
+    let taken = len.min(*rest);
+    *rest -= taken;
+    taken
+}
+
+/// Returns a COMPOUND that writes pieces of these lengths, and the pieces.
+fn write_call(bench: &Bench<'_>, xid: u32, lens: &[u32]) -> (Call, Vec<Vec<u8>>) {
+    let mut compound = Compound::at(xid, bench.file());
+    let mut data = Vec::new();
+    let mut at = AT;
+    for (nth, &len) in (1..).zip(lens) {
+        compound = compound.write(at, len);
+        data.push(pattern(xid ^ nth, len as usize));
+        at += u64::from(len);
+    }
+    (compound.getattr().finish(), data)
+}
+
+/// The results must say that pieces of these lengths were written.
+fn check_written(bench: &Bench<'_>, xid: u32, body: &[u8], lens: &[u32]) -> Result {
+    let written = || {
+        let mut results = Results::new(xid, body)?;
+        results.at(bench.file())?;
+        lens.iter()
+            .map(|_| results.write())
+            .collect::<Option<Vec<_>>>()
+    };
+    require(
+        written().as_deref() == Some(lens),
+        format!("the Call was not understood: {}", begin(body)),
+    )
+}
+
+/// The file must hold `data`.
+fn check_file(bench: &Bench<'_>, peer: &mut Peer, data: &[u8]) -> Result {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let mut memory = Memory::of(peer)?;
+    let xid = peer.xid();
+    let len = data.len() as u32;
+    let call = Compound::at(xid, bench.file()).read(AT, len).finish();
+    let mut message = Message::inline(xid, call.inline);
+    message.writes = vec![memory.segments(&[len])];
+    let reply = reply_to(peer, &message)?;
+    let written = reply.writes.first().map_or(&[][..], Vec::as_slice);
+    require(memory.content(written)? == data, "other bytes arrived")
+}
+
+/// Returns a chunk of these segments.
+fn chunk(position: u32, segments: &[Segment]) -> Vec<ReadSegment> {
+    segments
+        .iter()
+        .map(|&segment| ReadSegment { position, segment })
+        .collect()
+}
+
+/// A WRITE of 64 bytes with Read segments of these positions, relative to that of its data, and
+/// lengths must get ERR_CHUNK.
+fn refused(bench: &Bench<'_>, segments: &[(i64, u32)]) -> Result {
+    let mut peer = bench.peer()?;
+    let memory = peer.region(4096)?;
+    let xid = peer.xid();
+    let props = Props {
+        xid,
+        memory: &memory,
+        file: bench.file(),
+    };
+    peer.send_bytes(&props.write(64, segments))?;
+    expect_err_chunk(&mut peer, xid)
+        .and_then(|()| expect_quiet(&mut peer))
+        .map_err(|error| Error::new(format!("{segments:?}: {error}")))
+}
+
+/// A WRITE whose chunk ends beyond what is registered.
+fn beyond_memory(props: &Props<'_>) -> Vec<u8> {
+    let call = rpc::write(props.xid, 8192);
+    let mut message = Message::inline(props.xid, call.inline);
+    let mut segment = props.segment(8192);
+    segment.offset += props.memory.len() as u64 - 4096;
+    message.reads = chunk(call.position, &[segment]);
+    message.encode()
+}
+
+/// Makes a NULL Call that is `more` bytes longer than the limit; returns what comes of it.
+fn long_null(bench: &Bench<'_>, more: u32) -> Result<Incoming> {
+    let mut peer = bench.peer()?;
+    let xid = peer.xid();
+    let len = bench.call_limit.unwrap_or_default() + more;
+    // What follows the Call means nothing.
+    let region = peer.region(len as usize)?;
+    region.write(0, &rpc::null(xid))?;
+    let mut message = Message::inline(xid, Vec::new());
+    message.procedure = procedure::NOMSG;
+    let segment = Segment {
+        handle: region.rkey(),
+        length: len,
+        offset: region.address(),
+    };
+    message.reads = chunk(0, &[segment]);
+    let incoming = peer.exchange(&message)?;
+    peer.null()?;
+    Ok(incoming)
+}

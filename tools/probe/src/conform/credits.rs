@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about credits (RFC 8166, section 3.3.1).
+
+use super::row::{reply_to, require, Bench, Row};
+use crate::{
+    error::{Error, Result},
+    message::{Answer, Message},
+    peer::{Incoming, Manners, Peer, PATIENCE},
+    rpc,
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::script(
+        "RFC 8166, 4.2.3",
+        "credits are granted, whatever is asked",
+        |b| {
+            let mut peer = b.peer()?;
+            for asked in [0, 1, 7, u32::MAX] {
+                let granted = null(&mut peer, asked)?;
+                require(granted > 0, format!("none of {asked} is granted"))?;
+            }
+            Ok(())
+        },
+    ),
+    Row::script("RFC 8166, 3.3.1", "as many Calls as credits at once", |b| {
+        at_once(b, 0).and_then(|answered| require(answered, "a Call was not answered"))
+    }),
+    Row::script("RFC 8166, 3.3.1", "more Calls than credits", |b| {
+        // The server may serve them, or end this connection.
+        at_once(b, MOST)?;
+        b.peer().map(drop)
+    }),
+];
+
+/// The most credits that are asked for.
+const MOST: u32 = 128;
+
+/// Makes a NULL Call that asks for credits; returns those that were granted.
+fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
+    let xid = peer.xid();
+    let mut message = Message::inline(xid, rpc::null(xid));
+    message.credits = asked;
+    reply_to(peer, &message).map(|reply| reply.credits)
+}
+
+/// Makes as many Calls as there are credits, and `more`, before the first reply is looked at; says
+/// whether all were answered.
+fn at_once(bench: &Bench<'_>, more: u32) -> Result<bool> {
+    let manners = Manners {
+        receives: 2 * MOST,
+        ..Manners::default()
+    };
+    let mut peer = Peer::connect(&bench.target, manners)?;
+    let granted = null(&mut peer, MOST)?.min(MOST);
+    for _ in 0..granted + more {
+        let xid = peer.xid();
+        let mut message = Message::inline(xid, rpc::null(xid));
+        message.credits = MOST;
+        peer.send(&message)?;
+    }
+    for _ in 0..granted + more {
+        match peer.receive(PATIENCE)? {
+            Incoming::Answer(Answer::Reply(_)) => (),
+            Incoming::Closed => return Ok(false),
+            other => return Err(Error::new(format!("no reply but {other:?}"))),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about clients that go away: others are served as before.
+
+use super::row::{Bench, Row};
+use crate::{
+    error::{Error, Result},
+    stage::{Remains, Stage, Way},
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::file_script("no RFC", "client that disconnects, at each step", |b| {
+        each(b, |remains| remains.disconnect().map(|()| None))
+    }),
+    Row::file_script("no RFC", "client that falls silent, at each step", |b| {
+        each(b, |mut remains| {
+            remains.fall_silent();
+            Ok(Some(remains))
+        })
+    }),
+];
+
+/// Has a client get to each stage and go away; after each, another one must be served.
+fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Result {
+    let way = Way {
+        target: bench.target,
+        file: bench.file.map(str::to_owned),
+    };
+    // What fell silent stays known to the connection manager.
+    let mut silent = Vec::new();
+    for (turn, &stage) in Stage::ALL.iter().enumerate() {
+        let result = way.reach(stage, turn).and_then(leave);
+        let result = result.and_then(|remains| {
+            silent.push(remains);
+            bench.peer()
+        });
+        result.map_err(|error| Error::new(format!("stage {stage}: {error}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about the transport header as a whole.
+
+use super::row::{expect_err_chunk, expect_quiet, Bench, Row};
+use crate::{
+    error::{Error, Result},
+    message::Message,
+    rpc,
+};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::script("RFC 8166, 4.5.2", "header cut off anywhere", cut_off),
+    Row::script("RFC 8166, 4.3", "list word other than 0 and 1", list_words),
+];
+
+/// The shortest message that is answered, in bytes.
+const SHORTEST: usize = 28;
+
+/// Words of the header of [`message`].
+const WORDS: usize = 28;
+
+/// Which of them say that something follows, or ends.
+const LIST_WORDS: [usize; 5] = [4, 10, 11, 21, 22];
+
+/// A message with all lists: a Read segment, a Write chunk of two segments, a Reply chunk of one.
+fn message(xid: u32) -> Vec<u8> {
+    let segment = Segment {
+        handle: 1,
+        length: 4,
+        offset: 0,
+    };
+    let mut message = Message::inline(xid, rpc::null(xid));
+    message.reads = vec![ReadSegment {
+        position: 40,
+        segment,
+    }];
+    message.writes = vec![vec![segment; 2]];
+    message.reply = Some(vec![segment]);
+    message.encode()
+}
+
+fn cut_off(bench: &Bench<'_>) -> Result {
+    let mut peer = bench.peer()?;
+    // And of the RPC message less than tells a Call from a reply.
+    for len in 1..WORDS * 4 + 8 {
+        let xid = peer.xid();
+        peer.send_bytes(&message(xid)[..len])?;
+        let result = match len < SHORTEST {
+            true => expect_quiet(&mut peer),
+            false => expect_err_chunk(&mut peer, xid),
+        };
+        result.map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+    }
+    expect_quiet(&mut peer)
+}
+
+fn list_words(bench: &Bench<'_>) -> Result {
+    let mut peer = bench.peer()?;
+    for at in LIST_WORDS {
+        for value in [2u32, 0x100, 0x0100_0000, 0x8000_0000, u32::MAX] {
+            let xid = peer.xid();
+            let mut bytes = message(xid);
+            bytes[at * 4..at * 4 + 4].copy_from_slice(&value.to_be_bytes());
+            peer.send_bytes(&bytes)?;
+            expect_err_chunk(&mut peer, xid)
+                .map_err(|error| Error::new(format!("word {at} is {value}: {error}")))?;
+        }
+    }
+    expect_quiet(&mut peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_words_are_where_they_are_said_to_be() {
+        let bytes = message(7);
+        let words: Vec<u32> = bytes
+            .chunks(4)
+            .map(|word| word.try_into().map_or(9, u32::from_be_bytes))
+            .collect();
+        assert_eq!(LIST_WORDS.map(|at| words[at]), [1, 0, 1, 0, 1]);
+        assert_eq!(words[WORDS..], message_body());
+    }
+
+    fn message_body() -> Vec<u32> {
+        let body = rpc::null(7);
+        body.chunks(4)
+            .map(|word| word.try_into().map_or(9, u32::from_be_bytes))
+            .collect()
+    }
+}

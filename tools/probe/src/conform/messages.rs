@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows of one message each: what is sent, and what the RFC allows as answer.
+
+use super::row::{Bench, Check, Needs, Row};
+use crate::{
+    error::{Error, Result},
+    ffi::Region,
+    message::{procedure, Answer, Message},
+    peer::{Incoming, Peer, SILENCE},
+    rpc,
+    xdr::Xdr,
+};
+use std::{fmt, time::Duration};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+/// What the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// RDMA_ERROR, ERR_VERS 1..1.
+    ErrVers,
+    /// RDMA_ERROR, ERR_CHUNK.
+    ErrChunk,
+    /// An RPC reply.
+    Reply,
+    /// No answer, and the connection stays.
+    Nothing,
+    /// The connection ends.
+    Closed,
+    /// An answer to something else, or one that no client understands.
+    Garbage,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ErrVers => "ERR_VERS",
+            Self::ErrChunk => "ERR_CHUNK",
+            Self::Reply => "reply",
+            Self::Nothing => "none",
+            Self::Closed => "closed",
+            Self::Garbage => "garbage",
+        })
+    }
+}
+
+/// What a row may use.
+pub(super) struct Props<'a> {
+    pub(super) xid: u32,
+    pub(super) memory: &'a Region,
+    pub(super) file: &'a str,
+}
+
+impl Props<'_> {
+    /// The four words each message starts with.
+    fn fixed(&self, version: u32, procedure: u32) -> Xdr {
+        Xdr::new().words(&[self.xid, version, 32, procedure])
+    }
+
+    /// A NULL Call, well-formed but for these four words.
+    fn null_with(&self, version: u32, procedure: u32) -> Vec<u8> {
+        self.fixed(version, procedure)
+            .words(&[0, 0, 0])
+            .raw(&rpc::null(self.xid))
+            .into_bytes()
+    }
+
+    /// RDMA_MSG with these words as chunk lists, and a NULL Call.
+    fn lists(&self, words: &[u32]) -> Vec<u8> {
+        self.fixed(1, procedure::MSG)
+            .words(words)
+            .raw(&rpc::null(self.xid))
+            .into_bytes()
+    }
+
+    /// A segment of `length` bytes in our memory, or claimed to be.
+    pub(super) fn segment(&self, length: u32) -> Segment {
+        Segment {
+            handle: self.memory.rkey(),
+            length,
+            offset: self.memory.address(),
+        }
+    }
+
+    /// A WRITE of `count` bytes with Read chunks of these positions (relative to that of its data)
+    /// and lengths.
+    pub(super) fn write(&self, count: u32, chunks: &[(i64, u32)]) -> Vec<u8> {
+        let call = rpc::write(self.xid, count);
+        let mut message = Message::inline(self.xid, call.inline);
+        for &(shift, length) in chunks {
+            message.reads.push(ReadSegment {
+                position: (i64::from(call.position) + shift) as u32,
+                segment: self.segment(length),
+            });
+        }
+        message.encode()
+    }
+
+    /// RDMA_NOMSG with these lengths as position-zero chunk.
+    fn nomsg(&self, lengths: &[u32]) -> Vec<u8> {
+        let mut message = Message::inline(self.xid, Vec::new());
+        message.procedure = procedure::NOMSG;
+        for &length in lengths {
+            message.reads.push(ReadSegment {
+                position: 0,
+                segment: self.segment(length),
+            });
+        }
+        message.encode()
+    }
+
+    /// A READ of 64 KiB with these segments as Write chunk and Reply chunk.
+    fn read(&self, write: Option<&[u32]>, reply: Option<&[u32]>) -> Vec<u8> {
+        let segments = |lengths: &[u32]| -> Vec<Segment> {
+            lengths.iter().map(|&len| self.segment(len)).collect()
+        };
+        let mut message = Message::inline(self.xid, rpc::read(self.xid, self.file, 65536));
+        message.writes = write.map(segments).into_iter().collect();
+        message.reply = reply.map(segments);
+        message.encode()
+    }
+}
+
+/// How long an answer that should come may take. Only a wrong server makes anybody wait so long.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Sends the message that `build` makes; the server must do one of `want`. Returns which.
+pub(super) fn try_message(
+    bench: &Bench<'_>,
+    want: &[Seen],
+    build: fn(&Props<'_>) -> Vec<u8>,
+) -> Result<Seen> {
+    let mut peer = bench.peer()?;
+    let memory = peer.region(1 << 20)?;
+    let xid = peer.xid();
+    let bytes = build(&Props {
+        xid,
+        memory: &memory,
+        file: bench.file(),
+    });
+    peer.send_bytes(&bytes)?;
+    let version = bytes.get(4..8).and_then(|word| word.try_into().ok());
+    let version = version.map_or(0, u32::from_be_bytes);
+    let mut seen = look(&mut peer, xid, version, want == NOTHING)?;
+    // "The connection stays" is part of every other answer.
+    if seen != Seen::Closed && peer.null().is_err() {
+        seen = Seen::Closed;
+    }
+    match want.contains(&seen) {
+        true => Ok(seen),
+        false => Err(Error::new(format!("{seen}, and not {}", want[0]))),
+    }
+}
+
+/// Waits for the answer to `xid` of protocol version `sent`.
+fn look(peer: &mut Peer, xid: u32, sent: u32, quiet: bool) -> Result<Seen> {
+    let patience = if quiet { SILENCE } else { ANSWER };
+    Ok(match peer.receive(patience)? {
+        Incoming::Silence => Seen::Nothing,
+        Incoming::Closed => Seen::Closed,
+        Incoming::Answer(answer) if answer.xid() != Some(xid) => Seen::Garbage,
+        Incoming::Answer(Answer::Reply(_)) => Seen::Reply,
+        Incoming::Answer(Answer::ErrVers {
+            version,
+            low: 1,
+            high: 1,
+            ..
+        }) if version == sent => Seen::ErrVers,
+        Incoming::Answer(Answer::ErrChunk { .. }) => Seen::ErrChunk,
+        Incoming::Answer(_) => Seen::Garbage,
+    })
+}
+
+/// A row that needs no file.
+const fn row(
+    source: &'static str,
+    name: &'static str,
+    want: &'static [Seen],
+    build: fn(&Props<'_>) -> Vec<u8>,
+) -> Row {
+    Row {
+        name,
+        source,
+        needs: Needs::Nothing,
+        check: Check::Answer(want, build),
+    }
+}
+
+/// A row that reads a file.
+const fn file_row(
+    source: &'static str,
+    name: &'static str,
+    want: &'static [Seen],
+    build: fn(&Props<'_>) -> Vec<u8>,
+) -> Row {
+    Row {
+        needs: Needs::File,
+        ..row(source, name, want, build)
+    }
+}
+
+const VERS: &[Seen] = &[Seen::ErrVers];
+const CHUNK: &[Seen] = &[Seen::ErrChunk];
+const NOTHING: &[Seen] = &[Seen::Nothing];
+const CLOSED: &[Seen] = &[Seen::Closed];
+const REPLY: &[Seen] = &[Seen::Reply];
+
+/// More than any server takes in one Call.
+const HUGE: u32 = u32::MAX - 3;
+
+pub(super) const ROWS: &[Row] = &[
+    row("RFC 8166, 4.5.1", "version 0", VERS, |p| {
+        p.null_with(0, procedure::MSG)
+    }),
+    row("RFC 8166, 4.5.1", "version 2", VERS, |p| {
+        p.null_with(2, procedure::MSG)
+    }),
+    row("RFC 8166, 4.5.1", "version 2^32-1", VERS, |p| {
+        p.null_with(u32::MAX, procedure::MSG)
+    }),
+    row("RFC 8166, 4.5.2", "procedure 5", CHUNK, |p| {
+        p.null_with(1, 5)
+    }),
+    row("RFC 8166, 4.5.2", "procedure 2^32-1", CHUNK, |p| {
+        p.null_with(1, u32::MAX)
+    }),
+    row("RFC 8166, 4.6.1", "RDMA_MSGP", CHUNK, |p| {
+        p.null_with(1, procedure::MSGP)
+    }),
+    row("RFC 8166, 4.6.2", "RDMA_DONE", NOTHING, |p| {
+        p.null_with(1, procedure::DONE)
+    }),
+    row("RFC 8166, 4.2.4", "RDMA_ERROR of a client", NOTHING, |p| {
+        p.fixed(1, procedure::ERROR).word(2).into_bytes()
+    }),
+    row("RFC 8166, 4.5", "no bytes but an XID", NOTHING, |p| {
+        Xdr::new().word(p.xid).into_bytes()
+    }),
+    row("RFC 8166, 4.5", "12 bytes", NOTHING, |p| {
+        Xdr::new().words(&[p.xid, 1, 32]).into_bytes()
+    }),
+    row("RFC 8166, 4.5", "no chunk lists", NOTHING, |p| {
+        p.fixed(1, procedure::MSG).into_bytes()
+    }),
+    row("RFC 8166, 4.5", "no Write list", NOTHING, |p| {
+        p.fixed(1, procedure::MSG).word(0).into_bytes()
+    }),
+    row(
+        "RFC 8166, 4.5",
+        "24 bytes of another version",
+        NOTHING,
+        |p| p.fixed(2, procedure::MSG).words(&[0, 0]).into_bytes(),
+    ),
+    row("RFC 8166, 4.5", "27 bytes", NOTHING, |p| {
+        let mut bytes = p.fixed(1, procedure::MSG).words(&[0, 0, 0]).into_bytes();
+        bytes.truncate(27);
+        bytes
+    }),
+    row("RFC 8166, 4.3.1", "Read list begins with 2", CHUNK, |p| {
+        p.lists(&[2, 0, 0])
+    }),
+    row("RFC 8166, 4.3.2", "Write list begins with 2", CHUNK, |p| {
+        p.lists(&[0, 2, 0])
+    }),
+    row("RFC 8166, 4.3.3", "Reply chunk begins with 2", CHUNK, |p| {
+        p.lists(&[0, 0, 2])
+    }),
+    row("RFC 8166, 4.3.1", "Read segment cut off", CHUNK, |p| {
+        p.fixed(1, procedure::MSG)
+            .words(&[1, 40, 1, 4])
+            .into_bytes()
+    }),
+    row("RFC 8166, 4.3.1", "Read list without end", CHUNK, |p| {
+        p.fixed(1, procedure::MSG)
+            .words(&[1, 40, 1, 4, 0, 0])
+            .into_bytes()
+    }),
+    row(
+        "RFC 8166, 4.3.2",
+        "Write chunk of 2^32-1 segments",
+        CHUNK,
+        |p| p.lists(&[0, 1, u32::MAX, 1, 4, 0, 0, 0, 0]),
+    ),
+    row("RFC 8166, 4.3.2", "Write chunk cut off", CHUNK, |p| {
+        p.fixed(1, procedure::MSG)
+            .words(&[0, 1, 2, 1, 4, 0, 0])
+            .into_bytes()
+    }),
+    row(
+        "RFC 8166, 4.3.3",
+        "Reply chunk of 2^32-1 segments",
+        CHUNK,
+        |p| p.lists(&[0, 0, 1, u32::MAX, 1, 4, 0, 0]),
+    ),
+    row("RFC 8166, 4.3.3", "Reply chunk cut off", CHUNK, |p| {
+        p.fixed(1, procedure::MSG)
+            .words(&[0, 0, 1, 1, 1, 4, 0])
+            .into_bytes()
+    }),
+    row(
+        "RFC 8166, 3.4.5",
+        "position not a multiple of 4",
+        CHUNK,
+        |p| p.write(64, &[(-2, 64)]),
+    ),
+    row("RFC 8166, 3.4.5", "position beyond the Call", CHUNK, |p| {
+        p.write(64, &[(4000, 64)])
+    }),
+    row("RFC 8166, 3.4.5", "position 2^32-4", CHUNK, |p| {
+        p.write(64, &[(0xffff_ff00, 64)])
+    }),
+    row("RFC 8166, 3.4.5", "Read chunks that overlap", CHUNK, |p| {
+        p.write(64, &[(-8, 64), (0, 64)])
+    }),
+    row(
+        "RFC 8166, 3.4.4",
+        "Read chunk of 2^32-4 bytes",
+        CHUNK,
+        |p| p.write(64, &[(0, HUGE)]),
+    ),
+    row(
+        "RFC 8166, 3.4.4",
+        "Read chunk of 5 x 2^30 bytes",
+        CHUNK,
+        |p| {
+            p.write(
+                64,
+                &[
+                    (0, 1 << 30),
+                    (0, 1 << 30),
+                    (0, 1 << 30),
+                    (0, 1 << 30),
+                    (0, 1 << 30),
+                ],
+            )
+        },
+    ),
+    row(
+        "RFC 8166, 4.5.2",
+        "RDMA_NOMSG without a chunk",
+        CHUNK,
+        |p| p.nomsg(&[]),
+    ),
+    row("RFC 8166, 3.5.3", "RDMA_NOMSG of no bytes", CHUNK, |p| {
+        p.nomsg(&[0])
+    }),
+    row(
+        "RFC 8166, 3.4.4",
+        "RDMA_NOMSG of 2^32-4 bytes",
+        CHUNK,
+        |p| p.nomsg(&[HUGE]),
+    ),
+    row(
+        "RFC 8166, 4.5.2",
+        "RDMA_MSG without an RPC message",
+        CHUNK,
+        |p| p.fixed(1, procedure::MSG).words(&[0, 0, 0]).into_bytes(),
+    ),
+    row("RFC 8166, 4", "RPC reply to nothing", NOTHING, |p| {
+        p.lists(&[0, 0, 0])
+            .iter()
+            .copied()
+            .take(32)
+            .chain([0, 0, 0, 1])
+            .chain([0; 32])
+            .collect()
+    }),
+    row(
+        "RFC 8166, 4.5.3",
+        "Read chunk with a wrong rkey",
+        CLOSED,
+        |p| {
+            let call = rpc::write(p.xid, 64);
+            let mut message = Message::inline(p.xid, call.inline);
+            let mut segment = p.segment(64);
+            segment.handle ^= 0x5a5a_5a5a;
+            message.reads.push(ReadSegment {
+                position: call.position,
+                segment,
+            });
+            message.encode()
+        },
+    ),
+    file_row(
+        "RFC 8166, 4.5.3",
+        "result larger than its Write chunk",
+        CHUNK,
+        |p| p.read(Some(&[1000]), None),
+    ),
+    file_row(
+        "RFC 8166, 4.5.3",
+        "reply larger than its Reply chunk",
+        CHUNK,
+        |p| p.read(None, Some(&[1000])),
+    ),
+    file_row("RFC 8166, 4.5.3", "large reply, no chunk", CHUNK, |p| {
+        p.read(None, None)
+    }),
+    file_row(
+        "RFC 8166, 4.5.3",
+        "Write chunk with a wrong rkey",
+        CLOSED,
+        |p| {
+            let mut message = Message::inline(p.xid, rpc::read(p.xid, p.file, 65536));
+            let mut segment = p.segment(65536);
+            segment.handle ^= 0x5a5a_5a5a;
+            message.writes.push(vec![segment]);
+            message.encode()
+        },
+    ),
+    // The last ones are unusual, but good.
+    file_row(
+        "RFC 8166, 3.4.6",
+        "Write chunk of many segments",
+        REPLY,
+        |p| p.read(Some(&[4096; 16]), None),
+    ),
+    file_row(
+        "RFC 8166, 3.4.6",
+        "Write chunk and unused Reply chunk",
+        REPLY,
+        |p| p.read(Some(&[65536]), Some(&[65536])),
+    ),
+    file_row(
+        "RFC 8166, 3.5.3",
+        "Reply chunk of two segments",
+        REPLY,
+        |p| p.read(None, Some(&[60000, 10000])),
+    ),
+    row(
+        "RFC 8166, 3.4.5",
+        "Read chunk of two segments",
+        REPLY,
+        |p| p.write(64, &[(0, 40), (0, 24)]),
+    ),
+    row("RFC 8166, 4.3", "all lists empty", REPLY, |p| {
+        p.lists(&[0, 0, 0])
+    }),
+];

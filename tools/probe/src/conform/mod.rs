@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `conform`: what RFC 8166, 8167, 8267 and 8797 require of a server, one row for each requirement.
+//!
+//! A row is one message with the answers that the RFC allows ([`messages`]), or a script. Each has
+//! connections of its own, and that a connection stays is part of every answer but its end.
+
+mod agreement;
+mod calls;
+mod credits;
+mod endings;
+mod headers;
+mod memory;
+mod messages;
+mod replies;
+mod report;
+mod row;
+
+use self::{
+    report::Report,
+    row::{Bench, Row}, //
+};
+use crate::{
+    args::Args,
+    error::Result, //
+};
+
+/// Options that take a value.
+pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only"];
+
+/// All rows, by part.
+const PARTS: &[(&str, &[Row])] = &[
+    ("messages", messages::ROWS),
+    ("headers", headers::ROWS),
+    ("calls", calls::ROWS),
+    ("replies", replies::ROWS),
+    ("agreement", agreement::ROWS),
+    ("credits", credits::ROWS),
+    ("endings", endings::ROWS),
+];
+
+/// Returns the rows of `part`, or of all parts.
+fn rows(part: Option<&str>) -> impl Iterator<Item = &'static Row> + '_ {
+    let wanted = move |name: &str| part.is_none_or(|part| part == name);
+    PARTS
+        .iter()
+        .filter(move |(name, _)| wanted(name))
+        .flat_map(|(_, rows)| *rows)
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let bench = Bench {
+        target: args.target()?,
+        file: args.text("file"),
+        call_limit: args
+            .text("call-limit")
+            .map(|_| args.value("call-limit", 0))
+            .transpose()?,
+    };
+    if bench.file.is_some() {
+        replies::fill_file(&bench)?;
+    }
+    let only = args.text("only").unwrap_or_default();
+    let mut report = Report::new(args.json());
+    for row in rows(args.text("part")).filter(|row| row.name.contains(only)) {
+        report.add(row, &row.try_on(&bench));
+    }
+    report.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = rows(None).map(|row| row.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_row_is_in_the_documentation() {
+        let text = include_str!("../../../../Documentation/protocol.rst");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let missing: Vec<&str> = rows(None)
+            .map(|row| row.name)
+            .filter(|name| !text.contains(&format!("*{name}*")))
+            .collect();
+        assert_eq!(missing, [""; 0]);
+    }
+}
