@@ -14,6 +14,7 @@ mod conform;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
+mod fuzz;
 mod idle;
 mod message;
 mod peer;
@@ -67,6 +68,11 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 endings (all)
                --only TEXT      the rows whose name has it (all)
                --json           JSON in place of the table
+  fuzz       send messages nobody thought of; the server must go on
+               --seed N         what they are made from (1)
+               --count N        messages (100000)
+               --case N         one of them only, which is shown
+               --file PATH      a file, as above, that is overwritten
 
 All take --allow-remote, without which only hosts on a network of this host are talked to.
 ";
@@ -83,6 +89,11 @@ const COMMANDS: &[Command] = &[
         name: "conform",
         options: conform::OPTIONS,
         run: conform::run,
+    },
+    Command {
+        name: "fuzz",
+        options: fuzz::OPTIONS,
+        run: fuzz::run,
     },
     Command {
         name: "idle",
