@@ -25,7 +25,7 @@ impl Random {
 
     /// A number below `end`; 0 if there is none.
     pub(super) fn below(&mut self, end: usize) -> usize {
-        (u64::from(self.word()) * end as u64 >> 32) as usize
+        ((u64::from(self.word()) * end as u64) >> 32) as usize
     }
 
     /// Whether it happens this time: once in `n` times.
