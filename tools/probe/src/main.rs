@@ -16,6 +16,7 @@ mod error;
 mod ffi;
 mod fuzz;
 mod idle;
+mod load;
 mod message;
 mod peer;
 mod ping;
@@ -23,6 +24,7 @@ mod rpc;
 mod stage;
 mod storm;
 mod target;
+mod times;
 mod vanish;
 mod xdr;
 
@@ -43,6 +45,12 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
   idle       open connections, a NULL Call and a GETATTR each, and hold them until standard
              input ends
                --count N        connections (1)
+  load       make Calls of one kind, so many at a time, and print how long they took
+               --kind KIND      null; read or write, which need --file (null)
+               --depth N        at a time, up to 128 and what the server grants (1)
+               --count N        in all (1000)
+               --size N         bytes of a READ or WRITE (4096)
+               --file PATH      a file below the root of NFS version 4, which write overwrites
   storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
                --count N        connections (1)
                --parallel N     threads that connect, one connection after the other (32)
@@ -99,6 +107,11 @@ const COMMANDS: &[Command] = &[
         name: "idle",
         options: idle::OPTIONS,
         run: idle::run,
+    },
+    Command {
+        name: "load",
+        options: load::OPTIONS,
+        run: load::run,
     },
     Command {
         name: "ping",
