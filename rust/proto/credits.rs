@@ -2,56 +2,87 @@
 
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
-//! A grant travels in a reply and says how many Calls may be unanswered. It may shrink with any
-//! reply, but the client may not have seen that yet: what is enforced is the highest grant ever
-//! sent.
+//! A grant travels in a reply and says how many Calls may be unanswered. It grows by one with each
+//! reply of a client that has made as many Calls since the last look at it, shrinks by one with each
+//! reply when the server is short of room, and is halved at each look at a client that has made
+//! fewer. How many Calls wait here says little of how many the client would like to have under way,
+//! as others are on the wire. The client may not have seen yet that the grant has shrunk: what is
+//! enforced is the highest grant ever sent.
+
+/// The grant that a connection begins with, unless its limit is lower.
+pub const START: u32 = 32;
+
+/// The grant below which a shortage does not push it.
+const LEAST: u32 = 4;
 
 /// The client has more unanswered Calls than it was ever granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
+/// How much room a server has for more Calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Grants may grow.
+    Plenty,
+    /// They stay as they are.
+    Enough,
+    /// They have to shrink.
+    Short,
+}
+
+impl Room {
+    /// That of a server which has `under_way` unanswered Calls and could take `capacity`.
+    pub fn of(under_way: u32, capacity: u32) -> Self {
+        if under_way <= capacity / 2 {
+            Self::Plenty
+        } else if under_way <= capacity.saturating_sub(capacity / 4) {
+            Self::Enough
+        } else {
+            Self::Short
+        }
+    }
+}
+
 /// Credits of a connection.
 ///
 /// # Invariants
 ///
-/// `target` and `highest` are at least 1; `unanswered` never exceeds `highest`.
+/// `grant` and `highest` are at least 1; `unanswered` never exceeds `highest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// How many Calls we want unanswered at most.
-    target: u32,
+    grant: u32,
     /// How many the client asked for last.
     requested: u32,
     /// The highest grant ever sent.
     highest: u32,
     unanswered: u32,
+    /// Calls since the last look.
+    calls: u32,
 }
 
 impl Credits {
-    /// Starts with a grant of `grant`, which holds before the first reply as well: a client may use
-    /// only one credit then, but we have room for these.
-    pub fn new(grant: u32) -> Self {
-        let grant = grant.max(1);
+    /// Begins with [`START`], at most `limit` and at least 1, which holds before the first reply as
+    /// well: a client may use only one credit then, but we have room for these.
+    pub fn new(limit: u32) -> Self {
+        let grant = START.min(limit).max(1);
         Self {
-            target: grant,
+            grant,
             requested: grant,
             highest: grant,
             unanswered: 0,
+            calls: 0,
         }
     }
 
-    /// Changes what the next replies grant; at least 1.
-    pub fn set_target(&mut self, grant: u32) {
-        self.target = grant.max(1);
+    /// Returns what the next reply may grant.
+    pub fn grant(&self) -> u32 {
+        self.grant
     }
 
     /// Returns how many Calls are unanswered.
     pub fn unanswered(&self) -> u32 {
         self.unanswered
-    }
-
-    /// Returns the highest grant ever sent.
-    pub fn highest(&self) -> u32 {
-        self.highest
     }
 
     /// A Call was received that asks for `requested` credits.
@@ -64,21 +95,40 @@ impl Credits {
             return Err(Overrun);
         }
         self.unanswered = self.unanswered.saturating_add(1);
+        self.calls = self.calls.saturating_add(1);
         self.requested = requested;
         Ok(())
     }
 
-    /// A Call is answered; returns the grant its reply carries, which is never 0.
-    pub fn on_reply(&mut self) -> u32 {
+    /// A Call is answered while the server has so much `room`; returns the grant its reply carries,
+    /// which is never 0 and, but for that, never above `limit`.
+    pub fn on_reply(&mut self, room: Room, limit: u32) -> u32 {
+        let grant = match room {
+            Room::Plenty if self.calls >= self.grant => self.grant.saturating_add(1),
+            Room::Short => self.grant.saturating_sub(1).max(LEAST.min(self.grant)),
+            Room::Plenty | Room::Enough => self.grant,
+        };
+        // INVARIANT: at least 1; so is what is granted, and `highest` only grows.
+        self.grant = grant.min(limit).max(1);
         self.unanswered = self.unanswered.saturating_sub(1);
-        let grant = self.target.min(self.requested).max(1);
-        self.highest = self.highest.max(grant);
-        grant
+        let granted = self.grant.min(self.requested).max(1);
+        self.highest = self.highest.max(granted);
+        granted
     }
 
     /// A Call will never be answered.
     pub fn on_drop(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    /// Looks at the client, as is done every now and then: the next replies grant less to one that
+    /// has made few Calls since the last time.
+    pub fn look(&mut self) {
+        if self.calls < self.grant && self.grant > START {
+            // INVARIANT: at least `START`.
+            self.grant = (self.grant / 2).max(START);
+        }
+        self.calls = 0;
     }
 }
 
@@ -86,38 +136,119 @@ impl Credits {
 mod tests {
     use super::*;
 
+    const LIMIT: u32 = 128;
+
+    /// A client that always has `depth` Calls unanswered, or as many as it may, makes `count`.
+    fn load(credits: &mut Credits, depth: u32, count: u32, room: Room) -> u32 {
+        let mut granted = credits.grant();
+        for _ in 0..count {
+            while credits.unanswered() < depth.min(granted) {
+                assert_eq!(credits.on_call(u32::MAX), Ok(()));
+            }
+            granted = credits.on_reply(room, LIMIT);
+        }
+        granted
+    }
+
     #[test]
     fn the_grant_is_between_one_and_the_request() {
-        let mut credits = Credits::new(32);
-        for (target, requested, grant) in [
+        for (limit, requested, grant) in [
             (32, 128, 32),
             (32, 8, 8),
             (32, 0, 1),
             (0, 128, 1),
-            (u32::MAX, u32::MAX, u32::MAX),
+            (7, 128, 7),
+            (u32::MAX, u32::MAX, START),
         ] {
-            credits.set_target(target);
+            let mut credits = Credits::new(limit);
             assert_eq!(credits.on_call(requested), Ok(()));
             assert_eq!(credits.unanswered(), 1);
-            assert_eq!((credits.on_reply(), credits.unanswered()), (grant, 0));
+            let granted = credits.on_reply(Room::Plenty, limit);
+            assert_eq!((granted, credits.unanswered()), (grant, 0));
         }
+    }
+
+    #[test]
+    fn a_busy_client_has_all_there_is() {
+        for depth in [1, 16, 64, LIMIT, 1000] {
+            let mut credits = Credits::new(LIMIT);
+            // As many Calls as it has to begin with, and one reply for each credit more.
+            let count = START + (LIMIT - START);
+            assert!(load(&mut credits, depth, START - 1, Room::Plenty) <= START + depth);
+            assert_eq!(load(&mut credits, depth, 2 * count, Room::Plenty), LIMIT);
+            assert_eq!(load(&mut credits, depth, count, Room::Enough), LIMIT);
+        }
+    }
+
+    #[test]
+    fn few_calls_leave_the_grant_as_it_is() {
+        let mut credits = Credits::new(LIMIT);
+        for _ in 0..100 {
+            assert_eq!(load(&mut credits, 1, START - 1, Room::Plenty), START);
+            credits.look();
+        }
+    }
+
+    #[test]
+    fn a_shortage_takes_with_each_reply() {
+        let mut credits = Credits::new(LIMIT);
+        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        assert_eq!(load(&mut credits, LIMIT, 28, Room::Short), LIMIT - 28);
+        assert_eq!(load(&mut credits, LIMIT, 1000, Room::Short), LEAST);
+        // One that has less keeps it.
+        let mut credits = Credits::new(2);
+        assert_eq!(load(&mut credits, 2, 10, Room::Short), 2);
+    }
+
+    #[test]
+    fn what_is_not_used_goes_back() {
+        let mut credits = Credits::new(LIMIT);
+        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        // It was used since the last look.
+        let grants = [(); 4].map(|()| {
+            credits.look();
+            credits.grant()
+        });
+        assert_eq!(grants, [LIMIT, LIMIT / 2, START, START]);
+    }
+
+    #[test]
+    fn a_lower_limit_holds_with_the_next_reply() {
+        let mut credits = Credits::new(LIMIT);
+        assert_eq!(credits.on_call(LIMIT), Ok(()));
+        assert_eq!(credits.on_reply(Room::Plenty, 5), 5);
+    }
+
+    #[test]
+    fn room_is_plenty_up_to_half() {
+        for (under_way, room) in [
+            (0, Room::Plenty),
+            (50, Room::Plenty),
+            (51, Room::Enough),
+            (75, Room::Enough),
+            (76, Room::Short),
+            (u32::MAX, Room::Short),
+        ] {
+            assert_eq!(Room::of(under_way, 100), room, "{under_way}");
+        }
+        assert_eq!(Room::of(0, 0), Room::Plenty);
+        assert_eq!(Room::of(1, 0), Room::Short);
     }
 
     #[test]
     fn the_highest_grant_is_what_counts() {
         let mut credits = Credits::new(2);
         assert_eq!(credits.on_call(9), Ok(()));
-        credits.set_target(4);
-        assert_eq!(credits.on_reply(), 4);
-        credits.set_target(1);
-        for _ in 0..4 {
+        assert_eq!(credits.on_call(9), Ok(()));
+        assert_eq!(credits.on_call(9), Err(Overrun));
+        assert_eq!(credits.unanswered(), 2);
+        assert_eq!(credits.on_reply(Room::Plenty, 4), 3);
+        assert_eq!(credits.on_reply(Room::Plenty, 1), 1);
+        for _ in 0..3 {
             assert_eq!(credits.on_call(9), Ok(()));
         }
         assert_eq!(credits.on_call(9), Err(Overrun));
-        assert_eq!(credits.unanswered(), 4);
         credits.on_drop();
-        assert_eq!(credits.on_call(9), Ok(()));
-        assert_eq!(credits.on_reply(), 1);
         assert_eq!(credits.on_call(9), Ok(()));
     }
 

@@ -84,7 +84,8 @@ fn try_accept(
     })?;
     stats::ACCEPTED.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    trace::accept(shared.number(), 0, receive, send, stats::CREDITS.get());
+    let credits = shared.snapshot().granted;
+    trace::accept(shared.number(), 0, receive, send, credits);
     let inbox = shared.inbox.clone();
     let connection = Connection { endpoint };
     Ok(vacant.connection(listener, connection, inbox, &local, &peer))

@@ -149,10 +149,10 @@ impl Shared {
         device: Arc<Device>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
-        let grant = stats::CREDITS.get();
+        let limit = stats::CREDITS.get();
         let state = State {
             phase: Phase::Accepting,
-            credits: Credits::new(grant),
+            credits: Credits::new(limit),
             calls: 0,
             waited: 0,
             channel: None,
@@ -162,10 +162,10 @@ impl Shared {
                 number,
                 peer,
                 since: Instant::now(),
-                max_credits: grant,
+                max_credits: limit,
                 device,
                 offer,
-                inbox: Inbox::new(grant as usize)?,
+                inbox: Inbox::new(limit as usize)?,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
                 queue,
@@ -275,10 +275,9 @@ impl Shared {
 
     /// A Call gets its reply: the credits to grant with it.
     pub(super) fn count_reply(&self) -> u32 {
-        let mut state = self.state.lock();
-        let target = stats::CREDITS.get().min(self.max_credits);
-        state.credits.set_target(target);
-        state.credits.on_reply()
+        let room = self.device.room();
+        let limit = stats::CREDITS.get().min(self.max_credits);
+        self.state.lock().credits.on_reply(room, limit)
     }
 
     /// A Call gets no reply.
@@ -292,6 +291,7 @@ impl Shared {
         let (late, endpoint) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
+            state.credits.look();
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
@@ -312,6 +312,11 @@ impl Shared {
         }
     }
 
+    /// How many of its Calls have no reply yet.
+    pub(super) fn unanswered(&self) -> u32 {
+        self.state.lock().credits.unanswered()
+    }
+
     /// How it is now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
@@ -326,7 +331,7 @@ impl Shared {
             phase,
             calls: state.calls,
             unanswered: state.credits.unanswered(),
-            granted: state.credits.highest(),
+            granted: state.credits.grant(),
             endpoint,
         }
     }
@@ -350,7 +355,7 @@ pub(super) struct Snapshot {
     pub(super) calls: u64,
     /// Calls that have no reply yet.
     pub(super) unanswered: u32,
-    /// Credits, the most that it was granted.
+    /// Credits, the most that its next reply grants.
     pub(super) granted: u32,
     /// Its hardware half, if it is established.
     pub(super) endpoint: Option<Arc<Endpoint>>,

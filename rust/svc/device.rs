@@ -30,6 +30,10 @@ use kernel::{
     prelude::*,
     rbtree::RBTree,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -38,6 +42,8 @@ use kernel::{
         WorkItem, //
     },
 };
+
+use svcrdma_proto::credits::Room;
 
 /// The state of a device's hardware objects.
 enum State {
@@ -73,6 +79,9 @@ pub(crate) struct Device {
     state: Mutex<State>,
     #[pin]
     connections: Mutex<Connections>,
+    /// Calls without a reply at the last tick, and how many Receive buffers there were.
+    under_way: Atomic<u32>,
+    capacity: Atomic<u32>,
     pub(super) pools: Pools,
     pub(super) history: History,
     queue: Arc<OwnedQueue>,
@@ -101,6 +110,8 @@ impl Device {
                 ib,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 connections <- new_mutex!(Connections::new(), "svcrdma connections"),
+                under_way: Atomic::new(0),
+                capacity: Atomic::new(0),
                 pools,
                 history,
                 queue,
@@ -194,14 +205,25 @@ impl Device {
 
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
     fn tick(self: &Arc<Self>, seconds: u32) {
-        self.for_each(|shared| shared.tick(seconds));
+        let mut under_way = 0u32;
+        self.for_each(|shared| {
+            shared.tick(seconds);
+            under_way = under_way.saturating_add(shared.unanswered());
+        });
+        self.under_way.store(under_way, Relaxed);
         match self.pools.is_waited_for() {
             true => self.want_refill(),
             false => self.pools.trim(),
         }
         if let State::Used(hardware) = &*self.state.lock() {
-            hardware.tick();
+            let capacity = hardware.tick();
+            self.capacity.store(capacity, Relaxed);
         }
+    }
+
+    /// How much room there is for more Calls, as far as the last tick knows. In any context.
+    pub(super) fn room(&self) -> Room {
+        Room::of(self.under_way.load(Relaxed), self.capacity.load(Relaxed))
     }
 
     /// Closes all connections and gives the hardware back; sleeps until that is done.

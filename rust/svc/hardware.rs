@@ -157,11 +157,13 @@ impl Hardware {
         Ok(share)
     }
 
-    /// Tries again what has failed with Receive buffers, and counts those that were added.
-    pub(super) fn tick(&self) {
+    /// Tries again what has failed with Receive buffers, and counts those that were added; returns
+    /// how many there are.
+    pub(super) fn tick(&self) -> u32 {
         self.receives.retry();
         let count = u32::try_from(self.receives.count()).unwrap_or(u32::MAX);
         let before = self.known_receives.xchg(count, Relaxed);
         stats::RECEIVES_ADDED.add(count.saturating_sub(before));
+        count
     }
 }

@@ -80,8 +80,8 @@ counters! {
 }
 
 limits! {
-    /// Credits granted to each connection: how many Calls it may have unanswered.
-    CREDITS = c"credits", 64 in 1..=1024;
+    /// Most credits granted to a connection: how many Calls it may have unanswered.
+    CREDITS = c"credits", 128 in 1..=1024;
     /// Receive buffers of 4 KiB that each device starts with.
     RECEIVES = c"receives_per_device", 1024 in 16..=16384;
     /// Pages that all connections of a device together may have for Read chunks.

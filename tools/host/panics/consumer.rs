@@ -7,7 +7,7 @@
 #![allow(missing_docs)]
 
 use svcrdma_proto::cm::{self, Peer, Thresholds};
-use svcrdma_proto::credits::{Credits, Overrun};
+use svcrdma_proto::credits::{Credits, Overrun, Room};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{decode, Header, Received};
@@ -122,10 +122,11 @@ pub fn use_error(error: &DecodeError, credits: u32, out: &mut [u8]) -> (Option<u
 
 #[no_mangle]
 pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
-    credits.set_target(number);
+    credits.look();
     credits.on_call(number)?;
     credits.on_drop();
-    Ok(credits.on_reply() ^ credits.unanswered() ^ Credits::new(number).unanswered())
+    let granted = credits.on_reply(Room::of(number, credits.grant()), number);
+    Ok(granted ^ credits.unanswered() ^ Credits::new(number).unanswered())
 }
 
 #[no_mangle]

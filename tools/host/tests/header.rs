@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use svcrdma_proto::credits::Credits;
+use svcrdma_proto::credits::{Credits, Room};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::*;
@@ -202,10 +202,11 @@ proptest! {
     /// Against a client that respects what it was granted, however the grant moves.
     #[test]
     fn a_good_client_never_overruns(
-        start in 0..64u32, events in prop::collection::vec((0..4u8, 0..80u32), 0..400),
+        start in 0..64u32, events in prop::collection::vec((0..6u8, 0..80u32), 0..400),
     ) {
         let mut credits = Credits::new(start);
-        let (mut known, mut open) = (1u32, 0u32);
+        let (mut known, mut open, mut limit) = (1u32, 0u32, start);
+        let mut room = Room::Plenty;
         for (event, number) in events {
             match event {
                 0 if open < known => {
@@ -213,12 +214,14 @@ proptest! {
                     open += 1;
                 }
                 1 if open > 0 => {
-                    known = credits.on_reply();
-                    prop_assert!(known >= 1);
+                    known = credits.on_reply(room, limit);
+                    prop_assert!(known >= 1 && known <= limit.max(1));
                     open -= 1;
                 }
                 2 if open > 0 => { credits.on_drop(); open -= 1; }
-                3 => credits.set_target(number),
+                3 => limit = number,
+                4 => room = Room::of(number, 80),
+                5 => credits.look(),
                 _ => {}
             }
             prop_assert_eq!(credits.unanswered(), open);
