@@ -18,6 +18,8 @@ struct svcrdma_limits {
 	u32 max_srq_wr;
 	u32 max_qp_init_rd_atom;
 	u32 num_comp_vectors;
+	/* Pages of a memory region; 0 if there are none of the kind that is needed. */
+	u32 max_mr_pages;
 	/* Send With Invalidate works. */
 	bool mem_mgt_extensions;
 	/* RDMA Read sinks need a memory registration. */

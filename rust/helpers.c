@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/ratelimit.h>
+#include <linux/scatterlist.h>
 #include <linux/sysctl.h>
 #include <linux/workqueue.h>
 #include <linux/sunrpc/addr.h>
@@ -317,6 +318,7 @@ void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *
 	out->max_srq_wr = attrs->max_srq_wr;
 	out->max_qp_init_rd_atom = attrs->max_qp_init_rd_atom;
 	out->num_comp_vectors = dev->num_comp_vectors;
+	out->max_mr_pages = attrs->max_fast_reg_page_list_len;
 	out->mem_mgt_extensions =
 		attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
 	out->iwarp = rdma_protocol_iwarp(dev, rdma_start_port(dev));
@@ -367,8 +369,20 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 void svcrdma_helper_wait_last_wqe(struct ib_qp *qp)
 {
 	/* Some drivers never say so. */
-	if (qp->srq)
-		wait_for_completion_timeout(&qp->srq_completion, 5 * HZ);
+	wait_for_completion_timeout(&qp->srq_completion, 5 * HZ);
+}
+
+/* Puts whole pages into a memory region that is not valid; returns how many it has. */
+int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 *addrs,
+			  u32 count)
+{
+	sg_init_table(list, count);
+	for (u32 i = 0; i < count; i++) {
+		sg_dma_address(&list[i]) = addrs[i];
+		sg_dma_len(&list[i]) = PAGE_SIZE;
+	}
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+	return ib_map_mr_sg(mr, list, count, NULL, PAGE_SIZE);
 }
 
 struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,
@@ -385,6 +399,11 @@ void svcrdma_helper_ib_destroy_srq(struct ib_srq *srq)
 int svcrdma_helper_ib_post_srq_recv(struct ib_srq *srq, const struct ib_recv_wr *wr)
 {
 	return ib_post_srq_recv(srq, wr, NULL);
+}
+
+int svcrdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
+{
+	return ib_post_recv(qp, wr, NULL);
 }
 
 int svcrdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,

@@ -122,13 +122,15 @@ impl Credits {
     }
 
     /// Looks at the client, as is done every now and then: the next replies grant less to one that
-    /// has made few Calls since the last time.
-    pub fn look(&mut self) {
-        if self.calls < self.grant && self.grant > START {
+    /// has made few Calls since the last time. Returns whether it has made as many as its grant.
+    pub fn look(&mut self) -> bool {
+        let is_busy = self.calls >= self.grant;
+        if !is_busy && self.grant > START {
             // INVARIANT: at least `START`.
             self.grant = (self.grant / 2).max(START);
         }
         self.calls = 0;
+        is_busy
     }
 }
 

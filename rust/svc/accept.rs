@@ -12,7 +12,10 @@ use super::{
     },
     cause::Cause,
     conn::Shared,
-    endpoint::Endpoint,
+    endpoint::{
+        self,
+        Endpoint, //
+    },
     hardware::Hardware,
     listen::Listener,
     stats,
@@ -102,7 +105,14 @@ fn new_endpoint(
         hardware.limits.mem_mgt_extensions,
         &shared.offer.peer,
     );
-    Endpoint::new(shared.clone(), hardware.send_depth, thresholds, max_pages)
+    let parts = endpoint::Parts {
+        depth: hardware.send_depth,
+        thresholds,
+        max_pages,
+        copies: hardware.copies,
+        receives: hardware.own_receives(shared.max_credits)?,
+    };
+    Endpoint::new(shared.clone(), parts)
 }
 
 fn new_qp(
@@ -110,11 +120,13 @@ fn new_qp(
     id: CmId<Shared>,
     endpoint: &Arc<Endpoint>,
 ) -> Result<Qp<Endpoint, Shared>> {
-    let (vector, receive_cq) = hardware.next_cq().ok_or(ENODEV)?;
+    let vector = hardware.next_vector();
+    let (receives, receive_cq) = hardware.receives(endpoint.receives.as_ref(), vector)?;
     let parts = Parts {
         pd: &hardware.pd,
-        receives: &hardware.receives,
+        receives,
         receive_cq,
+        first_receives: endpoint::FIRST_RECEIVES as usize,
         send_cq: hardware.send_cq(vector)?,
         depth: hardware.send_depth,
         chain: CHAIN,

@@ -273,11 +273,22 @@ impl Shared {
         state.credits.on_call(credits).is_ok()
     }
 
-    /// A Call gets its reply: the credits to grant with it.
-    pub(super) fn count_reply(&self) -> u32 {
+    /// A Call gets its reply: the credits to grant with it, at most `most`.
+    pub(super) fn count_reply(&self, most: u32) -> u32 {
         let room = self.device.room();
-        let limit = stats::CREDITS.get().min(self.max_credits);
+        let limit = stats::CREDITS.get().min(self.max_credits).min(most);
         self.state.lock().credits.on_reply(room, limit)
+    }
+
+    /// The credits that the next reply grants at most.
+    pub(super) fn grant(&self) -> u32 {
+        self.state.lock().credits.grant()
+    }
+
+    /// Receive buffers that are its own.
+    pub(super) fn own_receives(&self) -> usize {
+        let endpoint = self.snapshot().endpoint;
+        endpoint.map_or(0, |endpoint| endpoint.own_receives())
     }
 
     /// A Call gets no reply.
@@ -288,26 +299,27 @@ impl Shared {
 
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
-        let (late, endpoint) = {
+        let (late, endpoint, is_busy) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
-            state.credits.look();
+            let is_busy = state.credits.look();
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
                     let silent = calls == 0 && waited > stats::FIRST_CALL_SECONDS.get();
-                    (silent.then_some(Cause::Silent), Some(endpoint.clone()))
+                    let late = silent.then_some(Cause::Silent);
+                    (late, Some(endpoint.clone()), is_busy)
                 }
                 Phase::Pending(_) => {
                     let late = waited > stats::PENDING_SECONDS.get();
-                    (late.then_some(Cause::AcceptTimeout), None)
+                    (late.then_some(Cause::AcceptTimeout), None, false)
                 }
                 _ => return,
             }
         };
         match (late, endpoint) {
             (Some(cause), _) => self.close(cause),
-            (None, Some(endpoint)) => endpoint.tick(seconds),
+            (None, Some(endpoint)) => endpoint.tick(seconds, is_busy),
             (None, None) => {}
         }
     }
@@ -374,8 +386,7 @@ impl WorkItem for Shared {
         drop(channel);
         match phase {
             Phase::Closing(Doomed::Endpoint(endpoint, parting)) => {
-                // A device that goes waits for the id.
-                let parting = match this.device.is_open() {
+                let parting = match this.device.can_keep_ids() {
                     true => parting,
                     false => Parting::Now,
                 };

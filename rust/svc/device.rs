@@ -134,7 +134,7 @@ impl Device {
         let mut state = self.state.lock();
         if matches!(*state, State::Unused) {
             let hardware = Hardware::new(&self.ib, self.queue.clone())?;
-            self.pools.open(&hardware.pd)?;
+            self.pools.open(&hardware.pd, hardware.registers)?;
             *state = State::Used(hardware);
         }
         match &*state {
@@ -180,9 +180,13 @@ impl Device {
         }
     }
 
-    /// Whether it is not about to be removed. May sleep.
-    pub(super) fn is_open(&self) -> bool {
-        self.connections.lock().is_open
+    /// Whether the id of a connection may outlive its queue pair, see [`Parting`]: a device that is
+    /// about to be removed waits for the id, and iWARP ends the connection with the queue pair. May
+    /// sleep.
+    ///
+    /// [`Parting`]: crate::abstractions::rdma::handover::Parting
+    pub(super) fn can_keep_ids(&self) -> bool {
+        self.connections.lock().is_open && !self.ib.limits().iwarp
     }
 
     /// The number of its connections. May sleep.
@@ -197,10 +201,15 @@ impl Device {
 
     /// The number of Receive buffers, if the device is in use. May sleep.
     pub(super) fn receives(&self) -> Option<usize> {
-        match &*self.state.lock() {
-            State::Used(hardware) => Some(hardware.receives.count()),
-            _ => None,
-        }
+        let shared = match &*self.state.lock() {
+            State::Used(hardware) => hardware.receives.as_ref().map(|r| r.receives.count()),
+            _ => return None,
+        };
+        shared.or_else(|| {
+            let mut count = 0usize;
+            self.for_each(|shared| count = count.saturating_add(shared.own_receives()));
+            Some(count)
+        })
     }
 
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
@@ -216,7 +225,8 @@ impl Device {
             false => self.pools.trim(),
         }
         if let State::Used(hardware) = &*self.state.lock() {
-            let capacity = hardware.tick();
+            // Where nothing is shared nobody is short of it.
+            let capacity = hardware.tick().unwrap_or(u32::MAX);
             self.capacity.store(capacity, Relaxed);
         }
     }

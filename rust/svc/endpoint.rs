@@ -34,7 +34,8 @@ use crate::abstractions::{
             Qp,
             Status, //
         },
-        receive::Receive, //
+        receive::Receive,
+        srq::Receives, //
     },
     sunrpc::backchannel::SLOTS,
 };
@@ -52,7 +53,30 @@ use kernel::{
         SpinLock, //
     },
 };
-use svcrdma_proto::cm::Thresholds;
+use svcrdma_proto::{
+    cm::Thresholds,
+    credits::START, //
+};
+
+/// Receive buffers of a connection's own queue beside one for each credit: replies to our Calls,
+/// and messages that are not counted or are just being handled.
+pub(super) const SPARE_RECEIVES: u32 = SLOTS + 8;
+
+/// Receive buffers that such a queue begins with.
+pub(super) const FIRST_RECEIVES: u32 = START + SPARE_RECEIVES;
+
+/// What an endpoint is made of.
+pub(super) struct Parts {
+    /// Work requests that can be posted at once.
+    pub(super) depth: u32,
+    pub(super) thresholds: Thresholds,
+    /// The pages that nfsd takes with a Call.
+    pub(super) max_pages: u32,
+    /// Whether all that goes inline is copied.
+    pub(super) copies: bool,
+    /// Receive buffers, if they are not shared.
+    pub(super) receives: Option<Receives<Endpoint>>,
+}
 
 /// The hardware half of a connection.
 #[pin_data]
@@ -61,6 +85,10 @@ pub(crate) struct Endpoint {
     pub(super) thresholds: Thresholds,
     /// The pages that nfsd takes with a Call.
     pub(super) max_pages: u32,
+    /// Whether all that goes inline is copied.
+    pub(super) copies: bool,
+    /// Receive buffers, if they are not shared.
+    pub(super) receives: Option<Receives<Endpoint>>,
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
     /// Calls to the client that wait or are posted.
@@ -72,13 +100,15 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes one that does not post yet, and later `depth` work requests at once. May sleep.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        depth: u32,
-        thresholds: Thresholds,
-        max_pages: u32,
-    ) -> Result<Arc<Self>> {
+    /// Makes one that does not post yet. May sleep.
+    pub(super) fn new(shared: Arc<Shared>, parts: Parts) -> Result<Arc<Self>> {
+        let Parts {
+            depth,
+            thresholds,
+            max_pages,
+            copies,
+            receives,
+        } = parts;
         // Each Call is a Read or a reply, and never both at once.
         let calls = (shared.max_credits as usize).saturating_add(1);
         let waiting = calls.saturating_add(SLOTS as usize);
@@ -89,6 +119,8 @@ impl Endpoint {
                 shared,
                 thresholds,
                 max_pages,
+                copies,
+                receives,
                 failed: AtomicFlag::new(false),
                 callbacks: Atomic::new(0),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
@@ -121,12 +153,8 @@ impl Endpoint {
                     stats::SEND_QUEUE_WAITS.inc();
                     return;
                 }
-                Step::Posted(count, call) => {
-                    stats::WORK_REQUESTS.add(count);
-                    drop(call);
-                }
-                Step::Failed(e, call) => {
-                    drop(call);
+                Step::Posted(count) => stats::WORK_REQUESTS.add(count),
+                Step::Failed(e) => {
                     self.shared.close(Cause::Post(e.to_errno()));
                     return;
                 }
@@ -161,6 +189,41 @@ impl Endpoint {
                 self.shared.device.pools.put_reply(reply);
             }
         }
+    }
+
+    /// A Call gets its reply: the credits to grant with it.
+    pub(super) fn count_reply(&self) -> u32 {
+        self.shared.count_reply(self.most_credits())
+    }
+
+    /// The credits that there are Receive buffers for.
+    fn most_credits(&self) -> u32 {
+        self.receives.as_ref().map_or(u32::MAX, |receives| {
+            let count = u32::try_from(receives.count()).unwrap_or(u32::MAX);
+            count.saturating_sub(SPARE_RECEIVES)
+        })
+    }
+
+    /// Receive buffers that are its own.
+    pub(super) fn own_receives(&self) -> usize {
+        self.receives.as_ref().map_or(0, Receives::count)
+    }
+
+    /// Makes more of these for a busy client that has all credits that there are buffers for. May
+    /// sleep.
+    fn grow_receives(&self, is_busy: bool) {
+        let Some(receives) = &self.receives else {
+            return;
+        };
+        receives.retry();
+        if !is_busy || self.shared.grant() < self.most_credits() {
+            return;
+        }
+        // Without memory it goes on with what there is, until the next time.
+        let before = receives.count();
+        let _ = receives.grow((before / 2).max(1));
+        let added = receives.count().saturating_sub(before);
+        stats::RECEIVES_ADDED.add(u32::try_from(added).unwrap_or(u32::MAX));
     }
 
     /// Counts one more Call to the client, which [`Self::end_callback`] takes back; `false` if
@@ -205,12 +268,13 @@ impl Endpoint {
         }
     }
 
-    /// Looks for work that does not complete; `seconds` have passed since the last time.
-    pub(super) fn tick(&self, seconds: u32) {
+    /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
+    pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
             return;
         }
+        self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),
             Ok(_) => {}

@@ -6,7 +6,10 @@
 //! connection came. Contexts: process, and may sleep, but for reading what never changes.
 
 use super::{
-    endpoint::Endpoint,
+    endpoint::{
+        Endpoint,
+        SPARE_RECEIVES, //
+    },
     stats, //
 };
 use crate::{
@@ -22,6 +25,7 @@ use crate::{
                 Limits,
                 Pd, //
             },
+            registration::Kind,
             srq::Receives, //
         },
         workqueue::OwnedQueue,
@@ -45,9 +49,9 @@ use kernel::{
 /// The most pieces that a work request of ours has: 32 pages are 128 KiB.
 const MAX_SGE: u32 = 32;
 
-/// Pieces that a Send needs, which carries at most two ranges of the results: the header, and 4 KiB
-/// in two ranges that go through head, pages and tail.
-const MIN_SGE: u32 = 8;
+/// Pieces of a Send that carries at most two ranges of the results: the header, and 4 KiB in two
+/// ranges that go through head, pages and tail. With fewer, all that goes inline is copied.
+const SEND_SGE: u32 = 8;
 
 /// Work requests that a connection can have posted. With the marker of `ib_drain_sq` and the entry
 /// that a ring leaves empty it is a power of two, as drivers round up.
@@ -56,8 +60,8 @@ const SEND_DEPTH: u32 = 62;
 /// The most Receive completion queues of a device.
 const MAX_RECEIVE_CQS: u32 = 4;
 
-/// Entries of a send completion queue: those of 65 connections.
-const SEND_CQ: u32 = 4096;
+/// Entries of a completion queue that connections have shares of: the work of 65 of them.
+const SHARED_CQ: u32 = 4096;
 
 /// How far the buffers of the shared receive queue may grow when some are lost.
 const RECEIVES_GROWTH: usize = 4;
@@ -65,13 +69,12 @@ const RECEIVES_GROWTH: usize = 4;
 /// The hardware objects of a device, which its connections use. Dropped by the device's removal.
 pub(super) struct Hardware {
     pub(super) pd: Arc<Pd>,
-    pub(super) receives: Receives<Endpoint>,
-    /// How many buffers these had at the last tick.
-    known_receives: Atomic<u32>,
-    receive_cqs: KVec<Arc<Cq>>,
-    next_cq: Atomic<u32>,
-    /// Made as connections need them; each serves many.
-    send_cqs: Pin<KBox<Mutex<KVec<Arc<Cq>>>>>,
+    /// The Receives of all connections, unless each has its own.
+    pub(super) receives: Option<SharedReceives>,
+    own_receive_cqs: Cqs,
+    send_cqs: Cqs,
+    next_vector: Atomic<u32>,
+    queue: Arc<OwnedQueue>,
     pub(super) limits: Limits,
     /// Work requests that a connection can have posted.
     pub(super) send_depth: u32,
@@ -79,14 +82,23 @@ pub(super) struct Hardware {
     pub(super) max_sge: u32,
     /// Pieces of an RDMA Read.
     pub(super) max_read_sge: u32,
+    /// How memory is registered, if RDMA Reads need that.
+    pub(super) registers: Option<Kind>,
+    /// Whether a Send has too few pieces for results that are not copied.
+    pub(super) copies: bool,
 }
 
-impl Hardware {
-    /// Makes them. May sleep.
-    pub(super) fn new(ib: &IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
-        let limits = ib.limits();
-        Self::check(ib, &limits)?;
-        let pd = Pd::new(ib)?;
+/// What the connections of a device share to receive.
+pub(super) struct SharedReceives {
+    pub(super) receives: Receives<Endpoint>,
+    /// How many buffers there were at the last tick.
+    known: Atomic<u32>,
+    /// One for each vector in use, with room for all buffers.
+    cqs: KVec<Arc<Cq>>,
+}
+
+impl SharedReceives {
+    fn new(pd: &Arc<Pd>, limits: &Limits, queue: Arc<OwnedQueue>) -> Result<Self> {
         let count = stats::RECEIVES.get().min(limits.max_srq_wr) as usize;
         let max = count
             .saturating_mul(RECEIVES_GROWTH)
@@ -94,36 +106,97 @@ impl Hardware {
         // A completion queue has to take the completions of all buffers at once.
         let entries = u32::try_from(max).unwrap_or(u32::MAX).min(limits.max_cqe);
         let max = max.min(entries as usize);
-        let mut receive_cqs = KVec::new();
-        for vector in 0..limits.num_comp_vectors.clamp(1, MAX_RECEIVE_CQS) {
-            receive_cqs.push(Cq::new(&pd, entries, vector)?, GFP_KERNEL)?;
+        let mut cqs = KVec::new();
+        for vector in 0..vectors(limits) {
+            cqs.push(Cq::new(pd, entries, vector)?, GFP_KERNEL)?;
         }
-        let receives = Receives::new(&pd, count.min(max), max, queue)?;
-        let hardware = Self {
-            known_receives: Atomic::new(u32::try_from(receives.count()).unwrap_or(u32::MAX)),
+        let receives = Receives::shared(pd, count.min(max), max, queue)?;
+        Ok(Self {
+            known: Atomic::new(u32::try_from(receives.count()).unwrap_or(u32::MAX)),
             receives,
-            receive_cqs,
-            next_cq: Atomic::new(0),
-            send_cqs: KBox::pin_init(new_mutex!(KVec::new(), "svcrdma send CQs"), GFP_KERNEL)?,
+            cqs,
+        })
+    }
+
+    /// Tries again what has failed, and counts buffers that were added; returns how many there are.
+    fn tick(&self) -> u32 {
+        self.receives.retry();
+        let count = u32::try_from(self.receives.count()).unwrap_or(u32::MAX);
+        let before = self.known.xchg(count, Relaxed);
+        stats::RECEIVES_ADDED.add(count.saturating_sub(before));
+        count
+    }
+}
+
+/// Completion queues that connections have shares of, made as they are needed.
+struct Cqs(Pin<KBox<Mutex<KVec<Arc<Cq>>>>>);
+
+impl Cqs {
+    fn new() -> Result<Self> {
+        let list = new_mutex!(KVec::new(), "svcrdma completion queues");
+        Ok(Self(KBox::pin_init(list, GFP_KERNEL)?))
+    }
+
+    /// Sets `entries` aside. May sleep.
+    fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, vector: u32) -> Result<Share> {
+        let mut cqs = self.0.lock();
+        if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
+            return Ok(share);
+        }
+        let size = SHARED_CQ.min(limits.max_cqe).max(entries);
+        let cq = Cq::new(pd, size, vector)?;
+        let share = cq.share(entries).ok_or(ENOSPC)?;
+        cqs.push(cq, GFP_KERNEL)?;
+        Ok(share)
+    }
+}
+
+/// Completion vectors in use.
+fn vectors(limits: &Limits) -> u32 {
+    limits.num_comp_vectors.clamp(1, MAX_RECEIVE_CQS)
+}
+
+impl Hardware {
+    /// Makes them. May sleep.
+    pub(super) fn new(ib: &IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
+        let limits = ib.limits();
+        let registers = Self::check(ib, &limits)?;
+        let pd = Pd::new(ib)?;
+        // An iWARP connection breaks when a message finds no buffer, so they are not shared.
+        let is_own = limits.iwarp || limits.max_srq == 0 || stats::OWN_RECEIVES.get() != 0;
+        let receives = match is_own {
+            true => None,
+            false => Some(SharedReceives::new(&pd, &limits, queue.clone())?),
+        };
+        let hardware = Self {
+            receives,
+            own_receive_cqs: Cqs::new()?,
+            send_cqs: Cqs::new()?,
+            next_vector: Atomic::new(0),
+            queue,
             send_depth: SEND_DEPTH.min(limits.max_qp_wr.saturating_sub(1)),
             max_sge: MAX_SGE.min(limits.max_send_sge),
             max_read_sge: MAX_SGE.min(limits.max_send_sge).min(limits.max_sge_rd),
+            registers,
+            copies: limits.max_send_sge < SEND_SGE,
             limits,
             pd,
         };
         Ok(Arc::new(hardware, GFP_KERNEL)?)
     }
 
-    /// Whether the device is one that we can serve.
-    fn check(ib: &IbDevice, limits: &Limits) -> Result {
-        let lacking = if limits.iwarp {
-            "a Read chunk needs no memory registration (iWARP is not supported yet)"
-        } else if limits.max_srq == 0 || limits.max_srq_wr < 16 {
-            "shared receive queues"
-        } else if limits.max_send_sge < MIN_SGE || limits.max_sge_rd == 0 {
-            "work requests of 8 pieces"
+    /// Whether the device is one that we can serve, and how it registers memory if it has to.
+    fn check(ib: &IbDevice, limits: &Limits) -> Result<Option<Kind>> {
+        let registers = match limits.iwarp || stats::REGISTER_READS.get() != 0 {
+            true => Some(Kind::new(limits)),
+            false => None,
+        };
+        let lacking = if let Some(None) = registers {
+            "memory registration by work requests"
+        } else if limits.max_send_sge == 0 || limits.max_sge_rd == 0 {
+            "RDMA Read"
         } else {
-            return Ok(());
+            return Ok(registers.flatten());
         };
         if ratelimit() {
             pr_err!(
@@ -135,35 +208,54 @@ impl Hardware {
         Err(compat::eopnotsupp())
     }
 
-    /// The vector and the Receive completion queue for the next connection.
-    pub(super) fn next_cq(&self) -> Option<(u32, &Arc<Cq>)> {
-        let count = u32::try_from(self.receive_cqs.len()).ok()?;
-        let vector = self.next_cq.fetch_add(1, Relaxed).checked_rem(count)?;
-        Some((vector, self.receive_cqs.get(vector as usize)?))
+    /// The completion vector for the next connection.
+    pub(super) fn next_vector(&self) -> u32 {
+        let next = self.next_vector.fetch_add(1, Relaxed);
+        next.checked_rem(vectors(&self.limits)).unwrap_or(0)
+    }
+
+    /// Buffers for a connection with up to `credits` credits, if it is to have its own. May sleep.
+    pub(super) fn own_receives(&self, credits: u32) -> Result<Option<Receives<Endpoint>>> {
+        if self.receives.is_some() {
+            return Ok(None);
+        }
+        // Beside the marker of `ib_drain_rq`.
+        let most = self.limits.max_qp_wr.min(self.limits.max_cqe);
+        let max = credits
+            .saturating_add(SPARE_RECEIVES)
+            .min(most.saturating_sub(1));
+        Receives::own(&self.pd, max as usize, self.queue.clone()).map(Some)
+    }
+
+    /// Where a connection receives, which may have `own` buffers: these or those of the device, and
+    /// entries of a completion queue for them. May sleep.
+    pub(super) fn receives<'a>(
+        &'a self,
+        own: Option<&'a Receives<Endpoint>>,
+        vector: u32,
+    ) -> Result<(&'a Receives<Endpoint>, Share)> {
+        if let Some(own) = own {
+            let entries = u32::try_from(own.max()).unwrap_or(u32::MAX);
+            let entries = entries.saturating_add(1);
+            let cqs = &self.own_receive_cqs;
+            let share = cqs.share(&self.pd, &self.limits, entries, vector)?;
+            return Ok((own, share));
+        }
+        let shared = self.receives.as_ref().ok_or(EINVAL)?;
+        let cq = shared.cqs.get(vector as usize).ok_or(EINVAL)?;
+        Ok((&shared.receives, cq.share(0).ok_or(ENOSPC)?))
     }
 
     /// Entries of a completion queue for the work that a connection can have posted, and for the
     /// marker that ends it. May sleep.
     pub(super) fn send_cq(&self, vector: u32) -> Result<Share> {
         let entries = self.send_depth.saturating_add(1);
-        let mut cqs = self.send_cqs.lock();
-        if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
-            return Ok(share);
-        }
-        let size = SEND_CQ.min(self.limits.max_cqe).max(entries);
-        let cq = Cq::new(&self.pd, size, vector)?;
-        let share = cq.share(entries).ok_or(ENOSPC)?;
-        cqs.push(cq, GFP_KERNEL)?;
-        Ok(share)
+        self.send_cqs
+            .share(&self.pd, &self.limits, entries, vector)
     }
 
-    /// Tries again what has failed with Receive buffers, and counts those that were added; returns
-    /// how many there are.
-    pub(super) fn tick(&self) -> u32 {
-        self.receives.retry();
-        let count = u32::try_from(self.receives.count()).unwrap_or(u32::MAX);
-        let before = self.known_receives.xchg(count, Relaxed);
-        stats::RECEIVES_ADDED.add(count.saturating_sub(before));
-        count
+    /// Looks after what connections share; returns how many Receive buffers there are for them.
+    pub(super) fn tick(&self) -> Option<u32> {
+        self.receives.as_ref().map(SharedReceives::tick)
     }
 }

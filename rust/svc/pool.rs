@@ -27,6 +27,10 @@ use crate::abstractions::{
     page::FreshPage,
     rdma::{
         device::Pd,
+        registration::{
+            Kind,
+            Registration, //
+        },
         transfer::{
             SendBuffer,
             Transfer, //
@@ -65,6 +69,13 @@ const PAGES: usize = 512;
 /// Small transfers that are made with them.
 const TRANSFERS: usize = 16;
 
+/// Registrations of a size that there is room for. More are not needed unless more Calls are read
+/// at once.
+const REGISTRATIONS: usize = 1024;
+
+/// Registrations of a size that are kept when nobody needs them.
+const KEEP_REGISTRATIONS: usize = 64;
+
 /// Pages that the refill makes between two looks at the queue of waiting Calls.
 const BATCH: usize = 64;
 
@@ -89,14 +100,20 @@ impl Pools {
             waiting: Ring::none(),
             serving: false,
             pd: None,
+            registers: None,
+            small_registrations: KVec::new(),
+            large_registrations: KVec::new(),
         };
         Ok(Self {
             inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pools"), GFP_KERNEL)?,
         })
     }
 
-    /// Begins to lend for a device. May sleep.
-    pub(super) fn open(&self, pd: &Arc<Pd>) -> Result {
+    /// Begins to lend for a device; with `registers`, sinks are registered memory. May sleep.
+    pub(super) fn open(&self, pd: &Arc<Pd>, registers: Option<Kind>) -> Result {
+        if registers.is_some() {
+            self.make_room_for_registrations()?;
+        }
         let mut waiting = Ring::with_capacity(WAITING)?;
         let mut replies = KVec::with_capacity(REPLIES, GFP_KERNEL)?;
         for _ in 0..REPLIES {
@@ -110,10 +127,20 @@ impl Pools {
             let mut inner = self.inner.lock();
             core::mem::swap(&mut inner.waiting, &mut waiting);
             inner.pd = Some(pd.clone());
+            inner.registers = registers;
         }
         for reply in replies {
             self.put_reply(reply);
         }
+        Ok(())
+    }
+
+    fn make_room_for_registrations(&self) -> Result {
+        let small = KVec::with_capacity(REGISTRATIONS, GFP_KERNEL)?;
+        let large = KVec::with_capacity(REGISTRATIONS, GFP_KERNEL)?;
+        let mut inner = self.inner.lock();
+        inner.small_registrations = small;
+        inner.large_registrations = large;
         Ok(())
     }
 
@@ -125,8 +152,10 @@ impl Pools {
             let mut inner = self.inner.lock();
             let call = inner.waiting.pop();
             let reply = inner.replies.pop();
+            let small = inner.small_registrations.pop();
+            let large = inner.large_registrations.pop();
             drop(inner);
-            if call.is_none() && reply.is_none() {
+            if call.is_none() && reply.is_none() && small.or(large).is_none() {
                 return;
             }
         }
@@ -205,7 +234,17 @@ impl Pools {
         self.serve();
     }
 
+    /// Takes back the registration of `sink`, which nothing reads into any more, if it has one.
+    pub(super) fn take_registration(&self, sink: &mut Transfer) {
+        let Some(registration) = sink.take_registration() else {
+            return;
+        };
+        let over = self.inner.lock().keep_registration(registration);
+        drop(over);
+    }
+
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
+        self.take_registration(&mut sink);
         // Takes the mapping off, not under the lock.
         let _ = sink.stream_mut();
         let mut inner = self.inner.lock();
@@ -310,7 +349,7 @@ impl Pools {
         let room = limit.saturating_sub(inner.total);
         let pages = inner.waiting.front_mut()?.sink_pages();
         let enough_pages = inner.pages.len() >= pages;
-        let enough = enough_pages && !inner.transfers(pages).is_empty();
+        let enough = enough_pages && inner.has_transfer(pages);
         (!enough && (enough_pages || room > 0)).then_some((pages, room))
     }
 
@@ -352,19 +391,41 @@ impl Pools {
         Ok(())
     }
 
-    /// Adds a transfer of the size for `pages` pages if there is none. May sleep.
+    /// Adds a transfer of the size for `pages` pages, and its registration, if there is none. May
+    /// sleep.
     fn make_transfer(&self, pages: usize) -> Result {
-        if !self.inner.lock().transfers(pages).is_empty() {
-            return Ok(());
+        let (has_transfer, kind, pd) = {
+            let mut inner = self.inner.lock();
+            let has_registration = !inner.registrations(pages).is_empty();
+            let kind = inner.registers.filter(|_| !has_registration);
+            (!inner.transfers(pages).is_empty(), kind, inner.pd.clone())
+        };
+        if !has_transfer {
+            let transfer = new_transfer(pages)?;
+            let over = self.inner.lock().keep(transfer);
+            drop(over);
         }
-        let transfer = new_transfer(pages)?;
-        let over = self.inner.lock().keep(transfer);
-        drop(over);
+        if let (Some(kind), Some(pd)) = (kind, pd) {
+            let registration = Registration::new(&pd, kind, room_for(pages))?;
+            let over = self.inner.lock().keep_registration(registration);
+            drop(over);
+        }
         Ok(())
     }
 
-    /// Frees pages that were not needed since the last tick, half of them at a time.
+    /// Frees what was not needed since the last tick, half of it at a time. May sleep.
     pub(super) fn trim(&self) {
+        self.trim_pages();
+        for size in [SMALL, LARGE] {
+            let kept = self.inner.lock().registrations(size).len();
+            for _ in 0..kept.saturating_sub(KEEP_REGISTRATIONS).div_ceil(2) {
+                let registration = self.inner.lock().registrations(size).pop();
+                drop(registration);
+            }
+        }
+    }
+
+    fn trim_pages(&self) {
         let count = {
             let mut inner = self.inner.lock();
             let spare = inner.spare.min(inner.pages.len().saturating_sub(PAGES));
@@ -392,9 +453,13 @@ pub(super) enum Sink {
 }
 
 fn new_transfer(pages: usize) -> Result<KBox<Transfer>> {
-    Transfer::with_capacity(if pages <= SMALL {
-        SMALL
-    } else {
-        LARGE.max(pages)
-    })
+    Transfer::with_capacity(room_for(pages))
+}
+
+/// The room of a transfer for `pages` pages.
+fn room_for(pages: usize) -> usize {
+    match pages <= SMALL {
+        true => SMALL,
+        false => LARGE.max(pages),
+    }
 }

@@ -158,6 +158,9 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
     let Some(sink) = &call.sink else {
         return true;
     };
+    if !chain.register(sink, room) {
+        return false;
+    }
     let (header, message) = (&call.header, call.message());
     let mut cursor = call.cursor.get();
     while let Some(op) = cursor.peek(header, message) {
@@ -178,13 +181,14 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
         cursor.advance(header, message, taken);
     }
     call.cursor.set(cursor);
-    cursor.peek(header, message).is_none()
+    cursor.peek(header, message).is_none() && chain.invalidate(sink, room)
 }
 
 /// The Reads are over: nfsd gets the Call if they were done.
 pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
+        endpoint.shared.device.pools.take_registration(sink);
         let _ = sink.stream_mut();
     }
     call.endpoint = None;

@@ -206,7 +206,8 @@ impl Reply {
         let inline = self.plan.inline_len() as usize;
         // More ranges than a Send is sure to have pieces for are copied too; whatever goes inline
         // is within the threshold, which is what the buffer has room for.
-        let is_small = inline <= COPY_MAX || self.plan.kept().nth(2).is_some();
+        let is_small =
+            inline <= COPY_MAX || endpoint.copies || self.plan.kept().nth(2).is_some();
         let is_copied = is_small && self.len.saturating_add(inline) <= PAGE_SIZE;
         let is_inline = self.plan.form == Form::Inline;
         if is_inline && is_copied {
@@ -255,7 +256,7 @@ impl Reply {
 /// Sends the results of `call`. In an nfsd thread.
 pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
     let shared = &endpoint.shared;
-    let credits = shared.count_reply();
+    let credits = endpoint.count_reply();
     let sent = match shared.device.pools.reply() {
         Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, rqst) {
             Ok(()) => {
@@ -333,7 +334,7 @@ pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
         shared.close(Cause::NoMemory);
         return;
     };
-    reply.set_error(answer, shared.count_reply());
+    reply.set_error(answer, endpoint.count_reply());
     submit(endpoint, reply, None);
 }
 

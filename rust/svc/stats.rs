@@ -61,6 +61,8 @@ counters! {
     CALLBACKS = c"callbacks";
     /// Such Calls that are larger than what the client takes: not sent.
     CALLBACKS_TOO_LARGE = c"callbacks_too_large";
+    /// Such Calls that a client has answered with an error of the transport.
+    CALLBACKS_REFUSED = c"callbacks_refused";
     /// Replies of clients to them.
     CALLBACK_REPLIES = c"callback_replies";
     /// Bytes of Calls that came by RDMA Read.
@@ -94,6 +96,11 @@ limits! {
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
+    /// Whether each connection has Receive buffers of its own, as where the device cannot share
+    /// them.
+    OWN_RECEIVES = c"own_receives", 0 in 0..=1;
+    /// Whether RDMA Reads go to registered memory, as where the device wants that.
+    REGISTER_READS = c"register_reads", 0 in 0..=1;
     /// Whether to close all listeners and connections, and have no new ones.
     RELEASE = c"release", 0 in 0..=1;
 }

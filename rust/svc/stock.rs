@@ -17,6 +17,10 @@ use crate::abstractions::{
     page::FreshPage,
     rdma::{
         device::Pd,
+        registration::{
+            Kind,
+            Registration, //
+        },
         transfer::Transfer, //
     },
     ring::Ring,
@@ -41,6 +45,10 @@ pub(super) struct Stock {
     pub(super) serving: bool,
     /// Where send buffers are made; gone when the device is.
     pub(super) pd: Option<Arc<Pd>>,
+    /// How memory is registered for a device that reads into such only.
+    pub(super) registers: Option<Kind>,
+    pub(super) small_registrations: KVec<KBox<Registration>>,
+    pub(super) large_registrations: KVec<KBox<Registration>>,
 }
 
 /// What is in the pools.
@@ -73,10 +81,29 @@ impl Stock {
         }
     }
 
-    /// A transfer with `pages` pages in it, if there are both.
+    pub(super) fn registrations(&mut self, pages: usize) -> &mut KVec<KBox<Registration>> {
+        match pages <= SMALL {
+            true => &mut self.small_registrations,
+            false => &mut self.large_registrations,
+        }
+    }
+
+    /// Whether all that a sink of `pages` pages needs is here, but for the pages.
+    pub(super) fn has_transfer(&mut self, pages: usize) -> bool {
+        !self.transfers(pages).is_empty()
+            && (self.registers.is_none() || !self.registrations(pages).is_empty())
+    }
+
+    /// A transfer with `pages` pages in it, if there is all that it needs.
     pub(super) fn take_sink(&mut self, pages: usize) -> Option<KBox<Transfer>> {
         let left = self.pages.len().checked_sub(pages)?;
+        if !self.has_transfer(pages) {
+            return None;
+        }
         let mut sink = self.transfers(pages).pop()?;
+        if self.registers.is_some() {
+            sink.set_registration(self.registrations(pages).pop()?);
+        }
         for _ in 0..pages {
             if let Some(page) = self.pages.pop() {
                 // `sink` has room for as many.
@@ -97,6 +124,18 @@ impl Stock {
             false => None,
         };
         self.waiting.pop().map(|call| (call, sink))
+    }
+
+    /// Keeps a registration for the next user, or gives it back when there are enough.
+    pub(super) fn keep_registration(
+        &mut self,
+        registration: KBox<Registration>,
+    ) -> Option<KBox<Registration>> {
+        if self.pd.is_none() {
+            return Some(registration);
+        }
+        let kept = self.registrations(registration.capacity());
+        kept.push_within_capacity(registration).err().map(|e| e.0)
     }
 
     /// Keeps an empty transfer for the next user, or gives it back when there are enough.

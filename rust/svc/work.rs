@@ -12,7 +12,10 @@ use super::{
 };
 use crate::abstractions::rdma::{
     chain::Chain,
-    fifo, //
+    fifo::{
+        self,
+        Done, //
+    },
 };
 use kernel::prelude::*;
 
@@ -43,6 +46,14 @@ impl fifo::Work for Work {
         match self {
             Work::Read(_) => true,
             Work::Reply(reply) => reply.holds_pages(),
+        }
+    }
+
+    fn completed(&mut self, done: &Done) {
+        if let Work::Read(call) = self {
+            if let Some(sink) = &mut call.sink {
+                sink.reads_done(done);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use super::{
     device::Pd,
+    registration::Registration,
     transfer::{
         Direction,
         SendBuffer,
@@ -19,6 +20,7 @@ use crate::abstractions::bindings;
 use core::{
     cell::Cell,
     marker::PhantomData,
+    mem::ManuallyDrop,
     ops::Range, //
 };
 use kernel::{
@@ -56,6 +58,39 @@ pub(crate) struct Message<'a, R> {
     pub(crate) invalidate: Option<u32>,
 }
 
+/// A work request; all kinds begin with the common part.
+#[repr(C)]
+union Request {
+    wr: ManuallyDrop<bindings::ib_send_wr>,
+    rdma: ManuallyDrop<bindings::ib_rdma_wr>,
+    reg: ManuallyDrop<bindings::ib_reg_wr>,
+}
+
+impl Request {
+    fn new(opcode: bindings::ib_wr_opcode) -> Self {
+        let mut rdma: bindings::ib_rdma_wr = super::zeroed();
+        rdma.wr.opcode = opcode;
+        Self::rdma(rdma)
+    }
+
+    fn rdma(wr: bindings::ib_rdma_wr) -> Self {
+        Self {
+            rdma: ManuallyDrop::new(wr),
+        }
+    }
+
+    fn reg(wr: bindings::ib_reg_wr) -> Self {
+        Self {
+            reg: ManuallyDrop::new(wr),
+        }
+    }
+
+    fn common(&mut self) -> &mut bindings::ib_send_wr {
+        // SAFETY: Each kind begins with it.
+        unsafe { &mut self.wr }
+    }
+}
+
 /// The arrays that a chain is built in.
 ///
 /// # Invariants
@@ -63,7 +98,7 @@ pub(crate) struct Message<'a, R> {
 /// `wrs` and `sges` have room that was given once; the entries of work request *k* begin at
 /// `starts[k]` in `sges`.
 pub(super) struct Buffers {
-    wrs: KVec<bindings::ib_rdma_wr>,
+    wrs: KVec<Request>,
     sges: KVec<bindings::ib_sge>,
     starts: KVec<usize>,
     max_sge: usize,
@@ -104,27 +139,27 @@ impl Buffers {
         }
     }
 
-    fn request(&self, opcode: bindings::ib_wr_opcode, start: usize) -> bindings::ib_rdma_wr {
-        let mut wr: bindings::ib_rdma_wr = super::zeroed();
-        wr.wr.opcode = opcode;
+    /// Adds a work request with the entries from `start` on.
+    fn add(&mut self, mut wr: Request, start: usize) {
         // CAST: There are at most `max_sge` entries.
-        wr.wr.num_sge = self.sges.len().saturating_sub(start) as c_int;
-        wr
-    }
-
-    fn add(&mut self, wr: bindings::ib_rdma_wr, start: usize) {
+        wr.common().num_sge = self.sges.len().saturating_sub(start) as c_int;
         // There is room by the type invariant, as `is_full` was checked.
         if self.starts.push_within_capacity(start).is_ok() {
             let _ = self.wrs.push_within_capacity(wr);
         }
     }
 
+    /// Adds an entry for memory that is mapped; whether there was room.
     fn sge(&mut self, addr: u64, len: usize) -> bool {
+        self.keyed_sge(addr, len, self.pd.local_key())
+    }
+
+    fn keyed_sge(&mut self, addr: u64, len: usize, key: u32) -> bool {
         let sge = bindings::ib_sge {
             addr,
-            // CAST: A piece is at most a page.
+            // CAST: A piece is at most a region of 1 MiB.
             length: len as u32,
-            lkey: self.pd.local_key(),
+            lkey: key,
         };
         self.sges.push_within_capacity(sge).is_ok()
     }
@@ -152,6 +187,15 @@ impl Buffers {
         at.saturating_sub(range.start)
     }
 
+    /// Adds one entry for the beginning of `range` of registered memory; returns how many bytes it
+    /// has.
+    fn registered(&mut self, registration: &Registration, range: Range<usize>) -> usize {
+        match registration.find(range) {
+            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => len,
+            _ => 0,
+        }
+    }
+
     /// Links the requests, gives each the completion that `cqe` has for its index, asks for a
     /// completion of the last one if `signal`, and returns the first; null if there is none.
     ///
@@ -165,14 +209,14 @@ impl Buffers {
         let sges = self.sges.as_mut_ptr();
         for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
             let start = self.starts.get(i).copied().unwrap_or(0);
-            wr.wr.sg_list = sges.wrapping_add(start);
-            wr.wr.__bindgen_anon_1.wr_cqe = core::mem::ManuallyDrop::new(cqe(i));
-            wr.wr.send_flags = match next.is_null() && signal {
-                true => bindings::ib_send_flags_IB_SEND_SIGNALED as c_int,
-                false => 0,
-            };
-            wr.wr.next = next;
-            next = &raw mut wr.wr;
+            let wr = wr.common();
+            wr.sg_list = sges.wrapping_add(start);
+            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
+            if next.is_null() && signal {
+                wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
+            }
+            wr.next = next;
+            next = wr;
         }
         next.cast_const()
     }
@@ -194,6 +238,48 @@ impl<'m> Chain<'_, 'm> {
     /// Whether there is no room for a work request.
     pub(crate) fn is_full(&self) -> bool {
         self.buffers.wrs.len() == self.buffers.wrs.capacity()
+    }
+
+    /// Makes the memory valid that RDMA Reads into the transfer need, `room` work requests in the
+    /// chain at most; whether all of it was, now or before.
+    pub(crate) fn register(&mut self, transfer: &'m Transfer, room: usize) -> bool {
+        let Some((registration, pages)) = transfer.registration() else {
+            return true;
+        };
+        while !registration.is_begun(pages) {
+            if self.len() >= room || self.is_full() {
+                return false;
+            }
+            let Some(wr) = registration.begin() else {
+                return false;
+            };
+            let start = self.buffers.sges.len();
+            self.buffers.add(Request::reg(wr), start);
+        }
+        true
+    }
+
+    /// Makes it invalid again when the RDMA Reads are done; likewise.
+    pub(crate) fn invalidate(&mut self, transfer: &'m Transfer, room: usize) -> bool {
+        let Some((registration, _)) = transfer.registration() else {
+            return true;
+        };
+        while !registration.is_ended() {
+            if self.len() >= room || self.is_full() {
+                return false;
+            }
+            let Some((key, is_first)) = registration.end() else {
+                return false;
+            };
+            let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_LOCAL_INV);
+            wr.common().ex.invalidate_rkey = ManuallyDrop::new(key);
+            if is_first {
+                wr.common().send_flags = bindings::ib_send_flags_IB_SEND_FENCE as c_int;
+            }
+            let start = self.buffers.sges.len();
+            self.buffers.add(wr, start);
+        }
+        true
     }
 
     /// Adds an RDMA operation between `remote` and up to `len` bytes of the transfer from byte
@@ -224,12 +310,17 @@ impl<'m> Chain<'_, 'm> {
         };
         let start = buffers.sges.len();
         let max = start.saturating_add(max_sge);
-        let taken = buffers.gather(transfer, direction, at..at.saturating_add(len), max);
+        let range = at..at.saturating_add(len);
+        let taken = match (rdma, transfer.registration()) {
+            (Rdma::Read, Some((registration, _))) => buffers.registered(registration, range),
+            _ => buffers.gather(transfer, direction, range, max),
+        };
         if taken > 0 {
-            let mut wr = buffers.request(opcode, start);
+            let mut wr: bindings::ib_rdma_wr = super::zeroed();
+            wr.wr.opcode = opcode;
             wr.remote_addr = remote.addr;
             wr.rkey = remote.key;
-            buffers.add(wr, start);
+            buffers.add(Request::rdma(wr), start);
         }
         taken
     }
@@ -239,9 +330,9 @@ impl<'m> Chain<'_, 'm> {
     pub(super) fn mark(&mut self) -> bool {
         let buffers = &mut *self.buffers;
         let start = buffers.sges.len();
-        let wr = buffers.request(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, start);
         let room = buffers.wrs.len() < buffers.wrs.capacity();
         if room {
+            let wr = Request::new(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE);
             buffers.add(wr, start);
         }
         room
@@ -272,10 +363,10 @@ impl<'m> Chain<'_, 'm> {
             buffers.sges.truncate(start);
             return false;
         }
-        let mut wr = buffers.request(bindings::ib_wr_opcode_IB_WR_SEND, start);
+        let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_SEND);
         if let Some(key) = message.invalidate {
-            wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
-            wr.wr.ex.invalidate_rkey = core::mem::ManuallyDrop::new(key);
+            wr.common().opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+            wr.common().ex.invalidate_rkey = ManuallyDrop::new(key);
         }
         buffers.add(wr, start);
         true

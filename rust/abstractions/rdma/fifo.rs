@@ -38,7 +38,8 @@ const UNSIGNALLED_SECONDS: u32 = 4;
 
 /// What can be posted.
 pub(crate) trait Work: Send + 'static {
-    /// What is needed until all is posted, and not by the device.
+    /// What is needed until the last work request is built, and not by the device. It is dropped
+    /// before that is posted, under a lock: this does not sleep, and does not come back here.
     type Basis: Send;
 
     /// Adds work requests to the chain, `room` at most; whether those were the last ones.
@@ -46,7 +47,13 @@ pub(crate) trait Work: Send + 'static {
 
     /// Whether something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;
+
+    /// The device has done all of it. Does not sleep, and posts nothing.
+    fn completed(&mut self, done: &Done);
 }
+
+/// Shows that work was done, and not only given up.
+pub(crate) struct Done(());
 
 /// How much a [`Fifo`] can take.
 pub(crate) struct Size {
@@ -57,15 +64,15 @@ pub(crate) struct Size {
 }
 
 /// What a step of posting came to.
-pub(crate) enum Step<B> {
+pub(crate) enum Step {
     /// Nothing waits, or nothing can be posted yet, or any more.
     Idle,
     /// What waits needs more room.
     Full,
-    /// So many work requests were posted; the basis of the work, if those were its last.
-    Posted(u32, Option<B>),
+    /// So many work requests were posted.
+    Posted(u32),
     /// Posting has failed, and nothing more is posted: the connection is to be closed.
-    Failed(Error, Option<B>),
+    Failed(Error),
 }
 
 /// How much there is in a [`Fifo`].
@@ -93,7 +100,8 @@ enum Gate<H: Handler, E: Events> {
 /// Work that waits.
 struct Job<W: Work> {
     work: W,
-    basis: W::Basis,
+    /// Until all is built.
+    basis: Option<W::Basis>,
 }
 
 /// A slot of the send queue.
@@ -175,7 +183,10 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// Adds work; gives it back when nothing is posted any more, or when too much waits.
     pub(crate) fn push(&self, work: W, basis: W::Basis) -> Result<(), W> {
         let mut inner = self.inner.lock();
-        let job = Job { work, basis };
+        let job = Job {
+            work,
+            basis: Some(basis),
+        };
         let refused = match inner.gate {
             Gate::Broken(_) | Gate::Closed => Some(job),
             _ => inner.waiting.push(job).err(),
@@ -186,12 +197,12 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     }
 
     /// Posts a chain for the work at the front of the queue.
-    pub(crate) fn step(&self) -> Step<W::Basis> {
+    pub(crate) fn step(&self) -> Step {
         self.inner.lock().step()
     }
 
     /// Gives work back that `completion` says is done, one at a time and the oldest first. None
-    /// when nothing is left.
+    /// when nothing is left, or when the completion says that work has failed.
     pub(crate) fn retire(&self, completion: &Completion) -> Option<W> {
         self.inner.lock().retire(completion)
     }
@@ -219,7 +230,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             return Some((work, None));
         }
         let job = inner.waiting.pop()?;
-        Some((job.work, Some(job.basis)))
+        Some((job.work, job.basis))
     }
 
     /// How much there is in it.
@@ -248,29 +259,36 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
 }
 
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
-    fn step(&mut self) -> Step<W::Basis> {
+    fn step(&mut self) -> Step {
         let Gate::Open(qp) = &mut self.gate else {
             return Step::Idle;
         };
-        let Some(job) = self.waiting.front_mut() else {
+        let Some(Job { work, basis }) = self.waiting.front_mut() else {
             return Step::Idle;
         };
         let room = self.queue.room() as usize;
         let mut chain = qp.begin();
-        let whole = job.work.build(&job.basis, &mut chain, room);
+        let whole = match basis {
+            Some(basis) => work.build(basis, &mut chain, room),
+            None => true,
+        };
         let count = chain.len() as u32;
         match (count, room) {
             (0, 0) => return Step::Full,
             // It never fits: a work request of more pieces than the device takes.
-            (0, _) => return self.fail(E2BIG, None),
+            (0, _) => return self.fail(E2BIG),
             _ => {}
         }
-        let signal = !whole || self.signals.next(job.work.holds_resources());
+        let signal = !whole || self.signals.next(work.holds_resources());
+        if whole {
+            // A Receive buffer is posted again before the peer may send another message.
+            *basis = None;
+        }
         let Some(first) = self.queue.post(count) else {
-            return self.fail(EINVAL, None);
+            return self.fail(EINVAL);
         };
         // The lock is held, so the completion finds the work in its slot.
-        // SAFETY: By the type invariant; `build` could name nothing but what `job.work` has.
+        // SAFETY: By the type invariant; `build` could name nothing but what `work` has.
         let posted = unsafe { qp.post(self.queue.slot(first), signal) };
         for i in 0..count {
             let seq = first.wrapping_add(i);
@@ -280,13 +298,12 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
                 slot.posted = self.now;
             }
         }
-        let basis = match whole {
-            true => self.retain(first.wrapping_add(count.wrapping_sub(1))),
-            false => None,
-        };
+        if whole {
+            self.retain(first.wrapping_add(count.wrapping_sub(1)));
+        }
         match posted {
-            Err(e) => self.fail(e, basis),
-            Ok(()) => Step::Posted(count, basis),
+            Err(e) => self.fail(e),
+            Ok(()) => Step::Posted(count),
         }
     }
 
@@ -316,7 +333,9 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             slot.signalled = true;
             slot.posted = self.now;
         }
-        marked.inspect_err(|e| drop(self.fail(*e, None)))
+        marked.inspect_err(|e| {
+            self.fail(*e);
+        })
     }
 
     fn oldest(&self) -> u32 {
@@ -326,23 +345,24 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     }
 
     /// Lets nothing more be posted.
-    fn fail(&mut self, error: Error, basis: Option<W::Basis>) -> Step<W::Basis> {
+    fn fail(&mut self, error: Error) -> Step {
         self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
             Gate::Open(qp) => Gate::Broken(qp),
             other => other,
         };
-        Step::Failed(error, basis)
+        Step::Failed(error)
     }
 
     /// Moves the work at the front of the queue to the slot of its last work request.
-    fn retain(&mut self, last: u32) -> Option<W::Basis> {
-        let Job { work, basis } = self.waiting.pop()?;
+    fn retain(&mut self, last: u32) {
+        let Some(Job { work, .. }) = self.waiting.pop() else {
+            return;
+        };
         match self.slots.get_mut(self.queue.slot(last)) {
             Some(slot) => slot.work = Some(work),
             // There is a slot for every entry; the device must never find its memory freed.
             None => core::mem::forget(work),
         }
-        Some(basis)
     }
 
     fn retire(&mut self, completion: &Completion) -> Option<W> {
@@ -350,6 +370,9 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             // It goes: `shut` gives all work back.
             return None;
         };
+        if !completion.status().is_success() {
+            return None;
+        }
         let last = self.slots.get(completion.slot_of(qp)?)?.seq;
         while !completion.is_spent() {
             let oldest = self.queue.oldest()?;
@@ -365,7 +388,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             slot.signalled = false;
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
-            if let Some(work) = slot.work.take() {
+            if let Some(mut work) = slot.work.take() {
+                work.completed(&Done(()));
                 return Some(work);
             }
         }

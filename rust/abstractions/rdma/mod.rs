@@ -16,6 +16,7 @@ pub(crate) mod handover;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod receive_pool;
+pub(crate) mod registration;
 pub(crate) mod srq;
 pub(crate) mod transfer;
 
@@ -30,6 +31,8 @@ unsafe trait Plain {}
 
 // SAFETY: Integers and pointers, also in its unions.
 unsafe impl Plain for bindings::ib_rdma_wr {}
+// SAFETY: As above.
+unsafe impl Plain for bindings::ib_reg_wr {}
 // SAFETY: As above.
 unsafe impl Plain for bindings::ib_recv_wr {}
 // SAFETY: As above, with an `Option` of a function.

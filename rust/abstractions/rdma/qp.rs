@@ -17,20 +17,21 @@ use super::{
         CmId,
         Events, //
     },
-    cq::{
-        Cq,
-        Share, //
-    },
+    cq::Share,
     device::Pd,
     handover::Parting,
     receive::Receive,
+    receive_pool::ReceivePool,
     srq::{
         Receives,
         Srq, //
     },
 };
 use crate::abstractions::bindings;
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    ptr::NonNull, //
+};
 use kernel::{
     error::to_result,
     ffi::c_void,
@@ -137,10 +138,12 @@ struct Slot {
 pub(crate) struct Parts<'a, H: Handler> {
     /// The protection domain.
     pub(crate) pd: &'a Arc<Pd>,
-    /// Where Receives come from.
+    /// Where Receives come from: a shared queue, or buffers for one of this queue pair's own.
     pub(crate) receives: &'a Receives<H>,
-    /// Where they complete.
-    pub(crate) receive_cq: &'a Arc<Cq>,
+    /// Where they complete: for a queue of its own, one entry more than it may have buffers.
+    pub(crate) receive_cq: Share,
+    /// How many buffers a queue of its own begins with.
+    pub(crate) first_receives: usize,
     /// Where all else completes: at least `depth + 1` entries.
     pub(crate) send_cq: Share,
     /// How many work requests can be posted at once.
@@ -163,8 +166,9 @@ pub(crate) struct Qp<H: Handler, E: Events> {
     slots: KVec<Slot>,
     buffers: Buffers,
     _context: Arc<H>,
-    _srq: Arc<Srq<H>>,
-    receive_cq: Arc<Cq>,
+    pool: Arc<ReceivePool<H>>,
+    srq: Option<Arc<Srq<H>>>,
+    receive_cq: Share,
     send_cq: Share,
     id: CmId<E>,
 }
@@ -186,9 +190,18 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.event_handler = Some(Self::event);
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
         attr.send_cq = parts.send_cq.cq().as_ptr();
-        attr.recv_cq = parts.receive_cq.as_ptr();
-        let srq = parts.receives.srq()?;
-        attr.srq = srq.as_ptr();
+        attr.recv_cq = parts.receive_cq.cq().as_ptr();
+        let pool = parts.receives.pool().clone();
+        let srq = pool.srq();
+        match &srq {
+            Some(srq) => attr.srq = srq.as_ptr(),
+            None => {
+                // One more, for the marker of `ib_drain_rq`. CAST: The caller has cut it to the
+                // device's limit.
+                attr.cap.max_recv_wr = (pool.max as u32).saturating_add(1);
+                attr.cap.max_recv_sge = 1;
+            }
+        }
         // One more, for the marker of `ib_drain_sq`.
         attr.cap.max_send_wr = parts.depth.saturating_add(1);
         attr.cap.max_send_sge = parts.max_sge;
@@ -198,15 +211,23 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // destroyed the queue pair.
         to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), parts.pd.as_ptr(), &mut attr) })?;
         // INVARIANT: As just made; `slots` does not grow, and its memory does not move.
-        Ok(Self {
+        let this = Self {
             slots,
             buffers,
             _context: context,
-            _srq: srq,
-            receive_cq: parts.receive_cq.clone(),
+            pool,
+            srq,
+            receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
             id,
-        })
+        };
+        if this.srq.is_none() {
+            let qp = NonNull::new(this.as_ptr()).ok_or(EINVAL)?;
+            // SAFETY: The queue pair was just made so, and `drop` closes the pool.
+            unsafe { this.pool.set_own(qp) };
+            this.pool.grow(parts.first_receives)?;
+        }
+        Ok(this)
     }
 
     /// The id.
@@ -315,18 +336,26 @@ impl<H: Handler, E: Events> Qp<H, E> {
 
 impl<H: Handler, E: Events> Drop for Qp<H, E> {
     fn drop(&mut self) {
+        self.pool.close_own();
         self.id.disconnect();
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
         unsafe { bindings::ib_drain_sq(self.as_ptr()) };
-        // SAFETY: As above; the queue pair is in error now.
-        unsafe { bindings::wait_last_wqe(self.as_ptr()) };
+        match self.srq {
+            // SAFETY: As above; the queue pair is in error now.
+            Some(_) => unsafe { bindings::wait_last_wqe(self.as_ptr()) },
+            // SAFETY: As above; nobody posts Receives to it, as the pool is closed.
+            None => unsafe { bindings::ib_drain_rq(self.as_ptr()) },
+        }
         // Not `ib_drain_qp`, as several of them may have each other's Receive completions in hand.
         // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
         // send queue, which only the worker handles.
-        self.receive_cq.drain();
+        self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
         unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) };
+        if self.srq.is_none() {
+            self.pool.unmap_all();
+        }
     }
 }

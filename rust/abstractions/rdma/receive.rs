@@ -59,6 +59,10 @@ impl<H: Handler> Receive<H> {
         }
     }
 
+    pub(super) fn pool(&self) -> &ReceivePool<H> {
+        &self.pool
+    }
+
     pub(super) fn set_len(&mut self, len: usize) {
         // SAFETY: By the type invariant.
         unsafe { (*self.buffer.as_ptr()).len = len.min(RECEIVE_SIZE) };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buffers that the messages of all connections of a device are received in.
+//! The buffers that messages are received in: those of all connections of a device, or, where that
+//! has no shared receive queue, of one connection.
 //!
 //! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside because posting
-//! failed. Posted ones are *lent*: a message that never ends (the peer dies in the middle of a
+//! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer dies in the middle of a
 //! Send) takes one from the queue and never completes. Hence the pool keeps a table of all buffers
 //! and frees them only after the queue is destroyed. When the device says that the queue runs low
 //! the pool grows by half at once, up to its maximum: what is lost is made up for, and other peers'
@@ -78,10 +79,18 @@ pub(super) struct Buffer<H: Handler> {
     pub(super) state: H::Call,
 }
 
+/// Where buffers are posted.
+enum Queue<H: Handler> {
+    /// To the queue of a device.
+    Shared(Arc<Srq<H>>),
+    /// To that of a queue pair, which closes the pool before it goes.
+    Own(NonNull<bindings::ib_qp>),
+}
+
 /// What the pool's lock protects.
 struct Inner<H: Handler> {
-    /// The queue, until the pool is closed.
-    srq: Option<Arc<Srq<H>>>,
+    /// The queue, from when it is made until the pool is closed.
+    queue: Option<Queue<H>>,
     /// What buffers are mapped with, until the queue is destroyed.
     pd: Option<Arc<Pd>>,
     /// All buffers.
@@ -93,7 +102,7 @@ struct Inner<H: Handler> {
 // SAFETY: The pointers are to buffers that belong to the pool.
 unsafe impl<H: Handler> Send for Inner<H> {}
 
-/// The buffers of a shared receive queue, which [`Receives`] owns.
+/// The buffers of a receive queue, which [`Receives`](super::srq::Receives) owns.
 ///
 /// # Invariants
 ///
@@ -140,7 +149,7 @@ impl<H: Handler> ReceivePool<H> {
     /// Makes one for up to `max` buffers, which has none yet. May sleep.
     pub(super) fn new(pd: &Arc<Pd>, max: usize, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let inner = Inner {
-            srq: None,
+            queue: None,
             pd: Some(pd.clone()),
             table: KVec::with_capacity(max, GFP_KERNEL)?,
             aside: KVec::with_capacity(max, GFP_KERNEL)?,
@@ -159,17 +168,38 @@ impl<H: Handler> ReceivePool<H> {
 
     /// Lets buffers be posted to `srq`, which was made for this pool.
     pub(super) fn set_srq(&self, srq: Arc<Srq<H>>) {
-        self.inner.lock().srq = Some(srq);
+        self.inner.lock().queue = Some(Queue::Shared(srq));
+    }
+
+    /// Lets buffers be posted to `qp`.
+    ///
+    /// # Safety
+    ///
+    /// The queue pair is live, has a receive queue of its own for all buffers of this pool, and
+    /// calls [`Self::close`] before it is destroyed.
+    pub(super) unsafe fn set_own(&self, qp: NonNull<bindings::ib_qp>) {
+        self.inner.lock().queue = Some(Queue::Own(qp));
     }
 
     pub(super) fn srq(&self) -> Option<Arc<Srq<H>>> {
-        self.inner.lock().srq.clone()
+        match &self.inner.lock().queue {
+            Some(Queue::Shared(srq)) => Some(srq.clone()),
+            _ => None,
+        }
     }
 
     /// Lets nothing more be posted.
     pub(super) fn close(&self) {
-        let srq = self.inner.lock().srq.take();
-        drop(srq);
+        let queue = self.inner.lock().queue.take();
+        drop(queue);
+    }
+
+    /// Lets nothing more be posted to a queue pair's own queue.
+    pub(super) fn close_own(&self) {
+        let mut inner = self.inner.lock();
+        if matches!(inner.queue, Some(Queue::Own(_))) {
+            inner.queue = None;
+        }
     }
 
     /// The number of buffers that there are.
@@ -182,7 +212,7 @@ impl<H: Handler> ReceivePool<H> {
         for _ in 0..count {
             {
                 let inner = self.inner.lock();
-                if inner.srq.is_none() || inner.table.len() >= self.max {
+                if inner.queue.is_none() || inner.table.len() >= self.max {
                     return Ok(());
                 }
             }
@@ -250,7 +280,7 @@ impl<H: Handler> ReceivePool<H> {
     }
 
     fn try_post(&self, inner: &mut Inner<H>, buffer: NonNull<Buffer<H>>) -> Result {
-        let (Some(srq), Some(pd)) = (&inner.srq, &inner.pd) else {
+        let (Some(queue), Some(pd)) = (&inner.queue, &inner.pd) else {
             return Err(ENODEV);
         };
         let raw = buffer.as_ptr();
@@ -270,9 +300,14 @@ impl<H: Handler> ReceivePool<H> {
         wr.num_sge = 1;
         // SAFETY: As above. Set before posting: the completion may come at once.
         unsafe { (*raw).addr = Some(addr) };
-        // SAFETY: The queue is live by the invariant of `Srq`; `wr` and `sge` are only read during
-        // the call; the buffer stays until the queue is destroyed, as that keeps the pool.
-        let posted = to_result(unsafe { bindings::ib_post_srq_recv(srq.as_ptr(), &wr) });
+        let posted = to_result(match queue {
+            // SAFETY: The queue is live by the invariant of `Srq`; `wr` and `sge` are only read
+            // during the call; the buffer stays until the queue is destroyed, which keeps the pool.
+            Queue::Shared(srq) => unsafe { bindings::ib_post_srq_recv(srq.as_ptr(), &wr) },
+            // SAFETY: The queue pair is live by `set_own`, as we hold the lock that `close` takes;
+            // for the rest as above.
+            Queue::Own(qp) => unsafe { bindings::ib_post_recv(qp.as_ptr(), &wr) },
+        });
         if posted.is_err() {
             // SAFETY: The buffer was not posted.
             unsafe { (*raw).addr = None };
@@ -357,7 +392,7 @@ impl<H: Handler> ReceivePool<H> {
         let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
         // SAFETY: As above. These fields are valid whatever the status is.
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
-        // SAFETY: The pool is live: the queue has it, and the queue pair has the queue.
+        // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
         let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
         // SAFETY: `raw` is not null.
         let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw)) };
@@ -373,6 +408,8 @@ impl<H: Handler> ReceivePool<H> {
         if status.is_success() {
             H::received(handler, receive);
         } else {
+            // A queue pair that has failed gives back at once what is posted to it.
+            receive.pool().close_own();
             drop(receive);
             H::receive_failed(handler, status);
         }

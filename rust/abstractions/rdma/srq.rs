@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues: where the messages of all connections of a device arrive.
+//! Receive queues: shared ones, where the messages of all connections of a device arrive, and
+//! those of one queue pair.
 //!
 //! [`Receives`] has a queue and its buffers, which live in a [`ReceivePool`].
 //!
@@ -88,14 +89,14 @@ impl<H: Handler> Drop for Srq<H> {
     }
 }
 
-/// A shared receive queue and its buffers. Dropping it ends posting; the queue goes with the last
-/// queue pair that uses it, and the buffers with the last [`Receive`].
+/// A receive queue and its buffers. Dropping it ends posting; the queue goes with the last queue
+/// pair that uses it, and the buffers with the last [`Receive`](super::receive::Receive).
 pub(crate) struct Receives<H: Handler>(Arc<ReceivePool<H>>);
 
 impl<H: Handler> Receives<H> {
-    /// Makes a queue for `max` buffers and posts `count` of them; more are made on `queue` when the
-    /// device says that these run low. May sleep.
-    pub(crate) fn new(
+    /// Makes a shared queue for `max` buffers and posts `count` of them; more are made on `queue`
+    /// when the device says that these run low. May sleep.
+    pub(crate) fn shared(
         pd: &Arc<Pd>,
         count: usize,
         max: usize,
@@ -110,13 +111,29 @@ impl<H: Handler> Receives<H> {
         Ok(this)
     }
 
-    pub(super) fn srq(&self) -> Result<Arc<Srq<H>>> {
-        self.0.srq().ok_or(ENODEV)
+    /// Makes buffers, up to `max`, for the receive queue of a queue pair that is made later. May
+    /// sleep.
+    pub(crate) fn own(pd: &Arc<Pd>, max: usize, queue: Arc<OwnedQueue>) -> Result<Self> {
+        Ok(Self(ReceivePool::new(pd, max, queue)?))
+    }
+
+    pub(super) fn pool(&self) -> &Arc<ReceivePool<H>> {
+        &self.0
+    }
+
+    /// Makes and posts up to `count` more buffers. May sleep.
+    pub(crate) fn grow(&self, count: usize) -> Result {
+        self.0.grow(count)
     }
 
     /// Tries again what has failed: to post buffers, and to make more.
     pub(crate) fn retry(&self) {
         self.0.retry();
+    }
+
+    /// The most buffers that there may ever be.
+    pub(crate) fn max(&self) -> usize {
+        self.0.max
     }
 
     /// The number of buffers that there are.

@@ -4,7 +4,11 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use super::device::Pd;
+use super::{
+    device::Pd,
+    fifo::Done,
+    registration::Registration, //
+};
 use crate::abstractions::{
     bindings,
     page::{
@@ -64,10 +68,13 @@ pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
 /// # Invariants
 ///
 /// While `mapping` is there, `addrs` are the device's addresses of the stream's pages, in order.
+/// No region of `registration` is valid unless it is.
 pub(crate) struct Transfer {
     stream: Stream,
     addrs: KVec<u64>,
     mapping: Option<(Arc<Pd>, Direction)>,
+    /// With this, RDMA Reads go to registered memory.
+    registration: Option<KBox<Registration>>,
 }
 
 impl Transfer {
@@ -78,6 +85,7 @@ impl Transfer {
             stream: Stream::with_capacity(pages)?,
             addrs: KVec::with_capacity(pages, GFP_KERNEL)?,
             mapping: None,
+            registration: None,
         };
         Ok(KBox::new(this, GFP_KERNEL)?)
     }
@@ -93,12 +101,38 @@ impl Transfer {
         &mut self.stream
     }
 
+    /// Has RDMA Reads go to registered memory, until the registration is taken back.
+    pub(crate) fn set_registration(&mut self, registration: KBox<Registration>) {
+        self.unmap();
+        self.registration = Some(registration);
+    }
+
+    /// Takes the registration back, unless a region of it may be valid.
+    pub(crate) fn take_registration(&mut self) -> Option<KBox<Registration>> {
+        self.registration.take_if(|registration| registration.is_idle())
+    }
+
+    /// RDMA Reads into these pages, and what was posted behind them, are done.
+    pub(crate) fn reads_done(&mut self, done: &Done) {
+        if let Some(registration) = &mut self.registration {
+            registration.done(done);
+        }
+    }
+
+    /// The registration, if there is one and the pages are mapped for RDMA Reads, and how many
+    /// pages there are.
+    pub(super) fn registration(&self) -> Option<(&Registration, usize)> {
+        let registration = self.registration.as_deref()?;
+        let is_read = |(_, direction): &(_, Direction)| *direction == Direction::FromDevice;
+        (self.mapping.as_ref().is_some_and(is_read)).then_some((registration, self.addrs.len()))
+    }
+
     /// Maps all pages for the device.
     ///
     /// # Errors
     ///
     /// `ENOMEM` when the device has no address for a page, `EINVAL` when it is to write to pages
-    /// that are not fresh; nothing is mapped then.
+    /// that are not fresh, or they cannot be registered; nothing is mapped then.
     pub(crate) fn map(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
         if direction == Direction::FromDevice && !self.stream.is_fresh() {
@@ -118,10 +152,17 @@ impl Transfer {
                 return kept;
             }
         }
-        Ok(())
+        let registered = match (&mut self.registration, direction) {
+            (Some(registration), Direction::FromDevice) => registration.put(pd, &self.addrs),
+            _ => Ok(()),
+        };
+        registered.inspect_err(|_| self.unmap())
     }
 
+    /// Sleeps if RDMA Reads into registered memory have failed.
     fn unmap(&mut self) {
+        // INVARIANT: What may be valid is destroyed.
+        drop(self.registration.take_if(|registration| !registration.is_idle()));
         if let Some((pd, direction)) = self.mapping.take() {
             for addr in self.addrs.drain_all() {
                 // SAFETY: By the type invariant. Posted work is not changed, so none is posted.

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory registration for RDMA Reads.
+//!
+//! Where a device takes only registered memory as the sink of an RDMA Read, as iWARP does, the peer
+//! is told a key of it and could write there by itself. So a [`Registration`] has nothing but the
+//! pages of one Call, is valid from a work request before the Reads to one behind them, and is
+//! destroyed by whoever takes the pages back without a completion of the latter.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    device::{
+        Limits,
+        Pd, //
+    },
+    fifo::Done, //
+};
+use crate::abstractions::{
+    bindings,
+    page::PAGE_SIZE, //
+};
+use core::{
+    cell::Cell,
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The most pages that one region has: 1 MiB.
+const MAX_PAGES: u32 = 256;
+
+/// How a device registers memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// Pages of a region.
+    pages: u32,
+    /// What is allowed to whom, `IB_ACCESS_...`.
+    access: u32,
+}
+
+impl Kind {
+    /// That of a device with these limits; none if it has no regions that work requests can make
+    /// valid.
+    pub(crate) fn new(limits: &Limits) -> Option<Self> {
+        // An iWARP device takes what it reads like a Write of the peer.
+        let remote = match limits.iwarp {
+            true => bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE,
+            false => 0,
+        };
+        let pages = limits.max_mr_pages.min(MAX_PAGES);
+        (limits.mem_mgt_extensions && pages > 0).then_some(Self {
+            pages,
+            access: bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE | remote,
+        })
+    }
+}
+
+/// A memory region of the device, which other pages can be put into each time.
+///
+/// # Invariants
+///
+/// `mr` is live, and whoever has this keeps its domain.
+struct Region(NonNull<bindings::ib_mr>);
+
+impl Region {
+    /// Makes one for `pages` pages of a domain that the caller keeps. May sleep.
+    fn new(pd: &Pd, pages: u32) -> Result<Self> {
+        let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
+        // SAFETY: `pd` is live.
+        let mr = from_err_ptr(unsafe { bindings::ib_alloc_mr(pd.as_ptr(), kind, pages) })?;
+        // INVARIANT: As just made; the caller keeps the domain.
+        Ok(Self(NonNull::new(mr).ok_or(ENOMEM)?))
+    }
+
+    /// What the device, and on iWARP the peer, calls it.
+    fn key(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.0.as_ptr()).lkey }
+    }
+
+    /// The device's address of its first byte.
+    fn start(&self) -> u64 {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.0.as_ptr()).iova }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; work that names it is not posted, as posted work is not
+        // changed, nor dropped.
+        unsafe { bindings::ib_dereg_mr_user(self.0.as_ptr(), core::ptr::null_mut()) };
+    }
+}
+
+/// The regions for the pages of one Call.
+///
+/// # Invariants
+///
+/// The regions are of `pd`. Only the first `begun` of them may be valid, and of these those before
+/// `ended` until work is done that was posted with them.
+pub(crate) struct Registration {
+    regions: KVec<Region>,
+    /// Pages of each.
+    pages: usize,
+    /// What the RDMA core takes addresses from; one for each page of a region.
+    list: KVec<bindings::scatterlist>,
+    access: u32,
+    begun: Cell<usize>,
+    ended: Cell<usize>,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: Verbs may be called on any thread, and pointers in `list` mean nothing between calls.
+unsafe impl Send for Registration {}
+
+impl Registration {
+    /// Makes one for up to `pages` pages. May sleep.
+    pub(crate) fn new(pd: &Arc<Pd>, kind: Kind, pages: usize) -> Result<KBox<Self>> {
+        let each = kind.pages.min(u32::try_from(pages).unwrap_or(u32::MAX)).max(1);
+        let count = pages.div_ceil(each as usize);
+        let mut regions = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            regions.push(Region::new(pd, each)?, GFP_KERNEL)?;
+        }
+        let mut list = KVec::with_capacity(each as usize, GFP_KERNEL)?;
+        for _ in 0..each {
+            list.push(pin_init::zeroed(), GFP_KERNEL)?;
+        }
+        // INVARIANT: No region is valid.
+        let this = Self {
+            regions,
+            pages: each as usize,
+            list,
+            access: kind.access,
+            begun: Cell::new(0),
+            ended: Cell::new(0),
+            pd: pd.clone(),
+        };
+        Ok(KBox::new(this, GFP_KERNEL)?)
+    }
+
+    /// The number of pages there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.regions.len().saturating_mul(self.pages)
+    }
+
+    /// Puts the pages at `addrs` into the regions, which get new keys.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for too many pages, for a registration that may be valid, or the driver's.
+    pub(super) fn put(&mut self, pd: &Arc<Pd>, addrs: &[u64]) -> Result {
+        if !self.is_idle() || !Arc::ptr_eq(pd, &self.pd) || addrs.len() > self.capacity() {
+            return Err(EINVAL);
+        }
+        for (region, addrs) in self.regions.iter().zip(addrs.chunks(self.pages)) {
+            let list = self.list.get_mut(..addrs.len()).ok_or(EINVAL)?;
+            // CAST: At most `MAX_PAGES`.
+            let count = addrs.len() as c_int;
+            // SAFETY: The region is live and not valid; both arrays have `count` entries.
+            let put = unsafe {
+                bindings::mr_put(
+                    region.0.as_ptr(),
+                    list.as_mut_ptr(),
+                    addrs.as_ptr(),
+                    addrs.len() as u32,
+                )
+            };
+            if put != count {
+                return Err(EINVAL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the regions for `pages` pages are begun.
+    pub(super) fn is_begun(&self, pages: usize) -> bool {
+        self.begun.get() >= pages.div_ceil(self.pages)
+    }
+
+    /// The region to begin with next: the work request that makes it valid, which is to be posted.
+    pub(super) fn begin(&self) -> Option<bindings::ib_reg_wr> {
+        let begun = self.begun.get();
+        let region = self.regions.get(begun)?;
+        let mut wr: bindings::ib_reg_wr = super::zeroed();
+        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        wr.mr = region.0.as_ptr();
+        wr.key = region.key();
+        // CAST: A set of flags.
+        wr.access = self.access as c_int;
+        self.begun.set(begun.saturating_add(1));
+        Some(wr)
+    }
+
+    /// Whether all regions that are begun are ended.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.get() >= self.begun.get()
+    }
+
+    /// The key of the region to end next, and whether it is the first: all Reads have to be done
+    /// before the work request that makes it invalid, which is to be posted.
+    pub(super) fn end(&self) -> Option<(u32, bool)> {
+        let ended = self.ended.get();
+        let region = self.regions.get(..self.begun.get())?.get(ended)?;
+        self.ended.set(ended.saturating_add(1));
+        Some((region.key(), ended == 0))
+    }
+
+    /// Where the device finds `range` of the pages' bytes: address, length up to the end of the
+    /// region, and key. None if the region is not begun.
+    pub(super) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
+        let size = self.pages.checked_mul(PAGE_SIZE)?;
+        let (index, offset) = (range.start.checked_div(size)?, range.start.checked_rem(size)?);
+        let region = self.regions.get(..self.begun.get())?.get(index)?;
+        let len = range.len().min(size.saturating_sub(offset));
+        Some((region.start().wrapping_add(offset as u64), len, region.key()))
+    }
+
+    /// Work that has ended all that was begun is done.
+    pub(super) fn done(&mut self, _done: &Done) {
+        if self.is_ended() {
+            // INVARIANT: The device has made all regions invalid.
+            self.begun.set(0);
+            self.ended.set(0);
+        }
+    }
+
+    /// Whether no region may be valid.
+    pub(super) fn is_idle(&self) -> bool {
+        self.begun.get() == 0
+    }
+}
