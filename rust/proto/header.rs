@@ -14,9 +14,12 @@ use crate::wire::Reader;
 /// Protocol version (`rdma_vers`).
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of the shortest message: four words, and an empty Read list, Write list and Reply chunk.
-/// What is shorter is dropped before it is looked at (RFC 8166, section 4.5).
+/// Bytes of the shortest message but an error: four words, and an empty Read list, Write list and
+/// Reply chunk. What is shorter is dropped before it is looked at (RFC 8166, section 4.5).
 pub const MIN_MESSAGE: usize = 28;
+
+/// Bytes of the shortest RDMA_ERROR: four words, and ERR_CHUNK.
+const MIN_ERROR: usize = 20;
 
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
 pub const MAX_MESSAGE: usize = 256 * 1024;
@@ -87,6 +90,8 @@ pub enum Received {
     Error {
         /// XID.
         xid: u32,
+        /// The credits that the client grants for reverse-direction Calls.
+        credits: u32,
     },
     /// RDMA_DONE: obsolete, to be ignored.
     Done,
@@ -143,14 +148,17 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     if msg.len() > MAX_MESSAGE {
         return Err(DecodeError::Long);
     }
-    if msg.len() < MIN_MESSAGE {
+    if msg.len() < MIN_ERROR {
         return Err(DecodeError::Short);
     }
     let mut reader = Reader::new(msg);
     let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
     // An error is never answered, whatever its version: two peers could go on for ever.
     if proc == procedure::ERROR {
-        return Ok(Received::Error { xid });
+        return Ok(Received::Error { xid, credits });
+    }
+    if msg.len() < MIN_MESSAGE {
+        return Err(DecodeError::Short);
     }
     if version != VERSION {
         return Err(DecodeError::Version { xid, version });
@@ -239,25 +247,25 @@ mod tests {
             assert_eq!(with(version, 0), Err(DecodeError::Version { xid, version }));
             assert_eq!(with(version, 3), Err(DecodeError::Version { xid, version }));
             // An ERR_VERS may carry any version, and is not answered.
-            assert_eq!(with(version, 4), Ok(Received::Error { xid }));
+            assert_eq!(with(version, 4), Ok(Received::Error { xid, credits: 1 }));
         }
         // RDMA_MSGP and what nobody knows.
         assert_eq!(with(1, 2), Err(DecodeError::Procedure { xid }));
         assert_eq!(with(1, 5), Err(DecodeError::Procedure { xid }));
         assert_eq!(with(1, 3), Ok(Received::Done));
-        assert_eq!(with(1, 4), Ok(Received::Error { xid }));
+        assert_eq!(with(1, 4), Ok(Received::Error { xid, credits: 1 }));
     }
 
     #[test]
     fn messages_have_a_shortest() {
-        for words in [
-            [5, 1, 1, 1, 0, 0, 0],
-            [5, 2, 1, 0, 0, 0, 0],
-            [5, 1, 1, 4, 2, 0, 0],
+        for (words, shortest) in [
+            ([5, 1, 1, 1, 0, 0, 0], MIN_MESSAGE),
+            ([5, 2, 1, 0, 0, 0, 0], MIN_MESSAGE),
+            ([5, 1, 1, 4, 2, 0, 0], MIN_ERROR),
         ] {
             let msg = message(&words);
-            assert_ne!(decode(&msg), Err(DecodeError::Short));
-            for len in 0..MIN_MESSAGE {
+            assert_ne!(decode(&msg[..shortest]), Err(DecodeError::Short));
+            for len in 0..shortest {
                 assert_eq!(decode(&msg[..len]), Err(DecodeError::Short));
             }
         }

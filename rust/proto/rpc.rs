@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header of an RPC Call (RFC 5531, section 9), as far as a transport looks at it.
+//! RPC messages (RFC 5531, section 9), as far as a transport looks at them.
 
 use crate::wire;
 use crate::wire::Reader;
@@ -36,6 +36,18 @@ fn gss_plain(mut reader: Reader<'_>, len: u32) -> Option<bool> {
     Some((version, procedure, service) == (1, 0, 1))
 }
 
+/// Returns the reply to Call `xid` that says that its receiver has failed (RFC 5531, section 9:
+/// MSG_ACCEPTED, SYSTEM_ERR).
+pub fn system_error(xid: u32) -> [u8; 24] {
+    let mut reply = [0; 24];
+    // Direction REPLY, state MSG_ACCEPTED, a verifier of AUTH_NONE, SYSTEM_ERR.
+    let words = [xid, 1, 0, 0, 0, 5];
+    for (bytes, word) in reply.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
+    reply
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +68,12 @@ mod tests {
         assert_eq!(arguments(&message(&words[..11])), None);
         words[7] = u32::MAX;
         assert_eq!(arguments(&message(&words)), None);
+    }
+
+    #[test]
+    fn a_system_error_names_its_call() {
+        let words = [0x8000_0001, 1, 0, 0, 0, 5];
+        assert_eq!(system_error(0x8000_0001).to_vec(), message(&words));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub mod layout;
 mod parts;
 mod read;
 pub mod reply;
-mod rpc;
+pub mod rpc;
 pub mod sq;
 mod wire;
 mod write;

@@ -26,7 +26,8 @@ use kernel::{
 };
 use svcrdma_proto::{
     encode,
-    header::Reverse, //
+    header::Reverse,
+    rpc, //
 };
 
 impl Back for Endpoint {
@@ -60,10 +61,23 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     let body = message.message().get(reverse.body..).unwrap_or(&[]);
     // The RPC message has the XID as well (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
-    let channel = endpoint.shared.channel().filter(|_| is_same);
-    let done = channel.is_some_and(|c| c.complete(reverse.xid, body, reverse.credits));
-    match done {
+    match is_same && complete(endpoint, reverse.xid, body, reverse.credits) {
         true => stats::CALLBACK_REPLIES.inc(),
         false => stats::IGNORED.inc(),
     }
+}
+
+/// The peer could not take the Call of ours with this XID: nfsd is told, and does not wait for a
+/// reply. In a completion.
+pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
+    match complete(endpoint, xid, &rpc::system_error(xid), credits) {
+        true => stats::CALLBACKS_REFUSED.inc(),
+        false => stats::IGNORED.inc(),
+    }
+}
+
+/// Whether a Call of ours has waited for this reply.
+fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], credits: u32) -> bool {
+    let channel = endpoint.shared.channel();
+    channel.is_some_and(|channel| channel.complete(xid, reply, credits))
 }

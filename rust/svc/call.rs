@@ -150,7 +150,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
             }
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
-        Ok(Received::Error { .. } | Received::Done) => stats::IGNORED.inc(),
+        Ok(Received::Error { xid, credits }) => backchannel::refused(endpoint, xid, credits),
+        Ok(Received::Done) => stats::IGNORED.inc(),
         Err(e) => {
             let is_answered = e.answer() != Answer::Drop;
             if is_answered

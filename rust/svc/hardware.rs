@@ -250,8 +250,7 @@ impl Hardware {
     /// marker that ends it. May sleep.
     pub(super) fn send_cq(&self, vector: u32) -> Result<Share> {
         let entries = self.send_depth.saturating_add(1);
-        self.send_cqs
-            .share(&self.pd, &self.limits, entries, vector)
+        self.send_cqs.share(&self.pd, &self.limits, entries, vector)
     }
 
     /// Looks after what connections share; returns how many Receive buffers there are for them.

@@ -206,8 +206,7 @@ impl Reply {
         let inline = self.plan.inline_len() as usize;
         // More ranges than a Send is sure to have pieces for are copied too; whatever goes inline
         // is within the threshold, which is what the buffer has room for.
-        let is_small =
-            inline <= COPY_MAX || endpoint.copies || self.plan.kept().nth(2).is_some();
+        let is_small = inline <= COPY_MAX || endpoint.copies || self.plan.kept().nth(2).is_some();
         let is_copied = is_small && self.len.saturating_add(inline) <= PAGE_SIZE;
         let is_inline = self.plan.form == Form::Inline;
         if is_inline && is_copied {

@@ -122,7 +122,10 @@ unsafe impl Send for Registration {}
 impl Registration {
     /// Makes one for up to `pages` pages. May sleep.
     pub(crate) fn new(pd: &Arc<Pd>, kind: Kind, pages: usize) -> Result<KBox<Self>> {
-        let each = kind.pages.min(u32::try_from(pages).unwrap_or(u32::MAX)).max(1);
+        let each = kind
+            .pages
+            .min(u32::try_from(pages).unwrap_or(u32::MAX))
+            .max(1);
         let count = pages.div_ceil(each as usize);
         let mut regions = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
@@ -216,10 +219,17 @@ impl Registration {
     /// region, and key. None if the region is not begun.
     pub(super) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
         let size = self.pages.checked_mul(PAGE_SIZE)?;
-        let (index, offset) = (range.start.checked_div(size)?, range.start.checked_rem(size)?);
+        let (index, offset) = (
+            range.start.checked_div(size)?,
+            range.start.checked_rem(size)?,
+        );
         let region = self.regions.get(..self.begun.get())?.get(index)?;
         let len = range.len().min(size.saturating_sub(offset));
-        Some((region.start().wrapping_add(offset as u64), len, region.key()))
+        Some((
+            region.start().wrapping_add(offset as u64),
+            len,
+            region.key(),
+        ))
     }
 
     /// Work that has ended all that was begun is done.

@@ -109,7 +109,8 @@ impl Transfer {
 
     /// Takes the registration back, unless a region of it may be valid.
     pub(crate) fn take_registration(&mut self) -> Option<KBox<Registration>> {
-        self.registration.take_if(|registration| registration.is_idle())
+        self.registration
+            .take_if(|registration| registration.is_idle())
     }
 
     /// RDMA Reads into these pages, and what was posted behind them, are done.
@@ -162,7 +163,10 @@ impl Transfer {
     /// Sleeps if RDMA Reads into registered memory have failed.
     fn unmap(&mut self) {
         // INVARIANT: What may be valid is destroyed.
-        drop(self.registration.take_if(|registration| !registration.is_idle()));
+        drop(
+            self.registration
+                .take_if(|registration| !registration.is_idle()),
+        );
         if let Some((pd, direction)) = self.mapping.take() {
             for addr in self.addrs.drain_all() {
                 // SAFETY: By the type invariant. Posted work is not changed, so none is posted.

@@ -21,6 +21,7 @@ mod message;
 mod peer;
 mod ping;
 mod rpc;
+mod session;
 mod stage;
 mod storm;
 mod target;

@@ -6,6 +6,7 @@
 //! connections of its own, and that a connection stays is part of every answer but its end.
 
 mod agreement;
+mod callbacks;
 mod calls;
 mod credits;
 mod endings;
@@ -36,6 +37,7 @@ const PARTS: &[(&str, &[Row])] = &[
     ("replies", replies::ROWS),
     ("agreement", agreement::ROWS),
     ("credits", credits::ROWS),
+    ("callbacks", callbacks::ROWS),
     ("endings", endings::ROWS),
 ];
 

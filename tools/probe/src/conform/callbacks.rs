@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about Calls of the server to the client (RFC 8167).
+
+use super::row::{require, Bench, Row};
+use crate::{
+    error::{Error, Result},
+    message::{error_code, procedure, Answer, Message, Reply, VERSION},
+    peer::{Incoming, Peer, PATIENCE},
+    rpc, session,
+    xdr::Xdr,
+};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::file_script(
+        "RFC 8167, 5.1",
+        "callbacks come over the session's connection",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            let answer = success(&callback)?;
+            peer.send(&Message::inline(callback.xid, answer))?;
+            still_served(&mut peer, |_, other| {
+                Err(Error::new(format!("another callback: {other:?}")))
+            })
+        },
+    ),
+    Row::file_script("RFC 8167, 5.3", "callback is inline and has credits", |b| {
+        let (_peer, callback) = called(b)?;
+        require(callback.procedure == procedure::MSG, "no RDMA_MSG")?;
+        let is_plain = callback.writes.is_empty() && callback.reply.is_none();
+        require(is_plain, "it has chunks")?;
+        require(callback.credits > 0, "no credits for replies")
+    }),
+    Row::file_script("RFC 8167, 5.4", "callback refused with ERR_CHUNK", |b| {
+        refused(b, &[error_code::CHUNK])
+    }),
+    Row::file_script("RFC 8167, 5.4", "callback refused with ERR_VERS", |b| {
+        refused(b, &[error_code::VERS, 2, 2])
+    }),
+    Row::file_script("RFC 8167, 5.2", "callback answered twice", |b| {
+        let (mut peer, callback) = called(b)?;
+        let answer = success(&callback)?;
+        for _ in 0..2 {
+            peer.send(&Message::inline(callback.xid, answer.clone()))?;
+        }
+        still_served(&mut peer, pass_over)
+    }),
+    Row::file_script(
+        "RFC 8167, 5.2",
+        "callback answered with a longer reply",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            let mut answer = success(&callback)?;
+            answer.resize(2048, 0);
+            peer.send(&Message::inline(callback.xid, answer))?;
+            still_served(&mut peer, pass_over)
+        },
+    ),
+    Row::file_script("RFC 8167, 5.3", "callback answered with chunks", |b| {
+        let (mut peer, callback) = called(b)?;
+        let mut message = Message::inline(callback.xid, success(&callback)?);
+        message.reads = vec![ReadSegment {
+            position: 24,
+            segment: Segment {
+                handle: 1,
+                length: 4,
+                offset: 0,
+            },
+        }];
+        peer.send(&message)?;
+        still_served(&mut peer, pass_over)
+    }),
+    Row::file_script("RFC 8167, 5.2", "callback that gets no answer", |b| {
+        let (mut peer, _) = called(b)?;
+        still_served(&mut peer, pass_over)?;
+        peer.disconnect()?;
+        b.peer().map(drop)
+    }),
+];
+
+/// A client with a session, and the callback that it has got.
+fn called(bench: &Bench<'_>) -> Result<(Peer, Reply)> {
+    let mut peer = bench.peer()?;
+    let callback = session::provoke_callback(&mut peer, bench.file())?;
+    Ok((peer, callback))
+}
+
+/// The reply to a callback.
+fn success(callback: &Reply) -> Result<Vec<u8>> {
+    let answer = session::success(callback);
+    answer.ok_or_else(|| Error::new(format!("a callback that nobody understands: {callback:?}")))
+}
+
+/// Answers callbacks with this RDMA_ERROR; the connection must stay.
+fn refused(bench: &Bench<'_>, error: &[u32]) -> Result {
+    let (mut peer, callback) = called(bench)?;
+    refuse(&mut peer, callback.xid, error)?;
+    // It may try again.
+    still_served(&mut peer, |peer, callback| {
+        refuse(peer, callback.xid, error)
+    })
+}
+
+/// Sends an RDMA_ERROR (RFC 8166, section 4.2.4).
+fn refuse(peer: &mut Peer, xid: u32, error: &[u32]) -> Result {
+    let head = [xid, VERSION, 4, procedure::ERROR];
+    peer.send_bytes(&Xdr::new().words(&head).words(error).into_bytes())
+}
+
+/// Makes a NULL Call, which must be answered; `other` gets callbacks that come before.
+fn still_served(peer: &mut Peer, mut other: impl FnMut(&mut Peer, &Reply) -> Result) -> Result {
+    let xid = peer.xid();
+    peer.send(&Message::inline(xid, rpc::null(xid)))?;
+    loop {
+        match peer.receive(PATIENCE)? {
+            Incoming::Answer(Answer::Reply(reply)) if reply.xid == xid => return Ok(()),
+            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+                other(peer, &reply)?;
+            }
+            incoming => return Err(Error::new(format!("answered with {incoming:?}"))),
+        }
+    }
+}
+
+/// Does nothing about a callback.
+fn pass_over(_: &mut Peer, _: &Reply) -> Result {
+    Ok(())
+}

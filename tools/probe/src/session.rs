@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A session of NFS version 4.1 (RFC 8881) whose callbacks come over the connection that made it.
+//!
+//! A server need not call back before it has something to say, so a callback is provoked: an owner
+//! waits for a lock that another one of the same client has, and that one lets it go.
+
+use crate::{
+    compound::{components, operation},
+    error::{Error, Result},
+    message::{Answer, Message, Reply},
+    peer::{Incoming, Peer, PATIENCE},
+    rpc,
+    xdr::{Words, Xdr},
+};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Operations of minor version 1, by number.
+mod minor {
+    pub(super) const LOCK: u32 = 12;
+    pub(super) const LOCKU: u32 = 14;
+    pub(super) const OPEN: u32 = 18;
+    pub(super) const EXCHANGE_ID: u32 = 42;
+    pub(super) const CREATE_SESSION: u32 = 43;
+    pub(super) const SEQUENCE: u32 = 53;
+    pub(super) const RECLAIM_COMPLETE: u32 = 58;
+}
+
+/// Operations of a callback.
+mod callback {
+    pub(super) const SEQUENCE: u32 = 11;
+    pub(super) const NOTIFY_LOCK: u32 = 13;
+}
+
+/// The program of callbacks, which the client chooses.
+const PROGRAM: u32 = 0x4000_0000;
+
+/// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
+const BACK_CHANNEL: u32 = 2;
+
+/// OPEN4_SHARE_ACCESS_BOTH, and OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
+const READ_AND_WRITE: u32 = 3 | 0x400;
+
+const WRITE_LOCK: u32 = 2;
+/// As above, and the owner waits for it.
+const WRITE_LOCK_WAIT: u32 = 4;
+
+/// NFS4ERR_DENIED.
+const DENIED: u32 = 10010;
+
+/// What names an open file or a lock.
+type StateId = [u32; 4];
+
+/// A session.
+struct Session {
+    id: [u32; 4],
+    client: u64,
+    /// That of the next COMPOUND.
+    sequence: u32,
+    /// A callback that has come.
+    callback: Option<Reply>,
+}
+
+/// Makes a session on the connection of `peer` and returns a callback, which awaits its answer. The
+/// lock is one of the file `path`.
+pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
+    let mut session = Session::new(peer)?;
+    let open = session.open(peer, path)?;
+    let held = session.lock(peer, path, open, "holder", WRITE_LOCK)?;
+    let held = held.ok_or_else(|| Error::new("LOCK is denied"))?;
+    if session
+        .lock(peer, path, open, "waiter", WRITE_LOCK_WAIT)?
+        .is_some()
+    {
+        return Err(Error::new("two owners have one lock"));
+    }
+    session.unlock(peer, path, held)?;
+    while session.callback.is_none() {
+        session.receive(peer, None)?;
+    }
+    session.callback.ok_or_else(|| Error::new("no callback"))
+}
+
+/// Returns the reply that says that `call`, as [`provoke_callback`] returns it, was successful;
+/// `None` if it is something else.
+pub(crate) fn success(call: &Reply) -> Option<Vec<u8>> {
+    let mut words = Words::new(&call.body);
+    // XID, direction, version, program, version, procedure; credential and verifier.
+    words.skip(6)?;
+    for _ in 0..2 {
+        words.skip(1)?;
+        words.opaque()?;
+    }
+    words.opaque()?;
+    let (_minor, _ident, count) = (words.word()?, words.word()?, words.word()?);
+    let first = words.word()?;
+    ((count, first) == (2, callback::SEQUENCE)).then_some(())?;
+    let mut sequence = [0; 7];
+    for word in &mut sequence {
+        *word = words.word()?;
+    }
+    let reply = Xdr::new()
+        // REPLY, MSG_ACCEPTED, no verifier, SUCCESS.
+        .words(&[call.xid, 1, 0, 0, 0, 0])
+        .words(&[0, 0, 2, callback::SEQUENCE, 0])
+        .words(&sequence)
+        // The highest slot that is wanted, as the highest that is used.
+        .word(sequence[6])
+        .words(&[callback::NOTIFY_LOCK, 0]);
+    Some(reply.into_bytes())
+}
+
+/// Says whether an RPC message is a Call.
+pub(crate) fn is_call(body: &[u8]) -> bool {
+    let mut words = Words::new(body);
+    words.skip(1).and_then(|()| words.word()) == Some(0)
+}
+
+impl Session {
+    fn new(peer: &mut Peer) -> Result<Self> {
+        let mut session = Self {
+            id: [0; 4],
+            client: 0,
+            sequence: 1,
+            callback: None,
+        };
+        let first = session.exchange_id(peer)?;
+        session.create(peer, first)?;
+        session.call(peer, "RECLAIM_COMPLETE", 1, |xdr| {
+            xdr.words(&[minor::RECLAIM_COMPLETE, 0])
+        })?;
+        Ok(session)
+    }
+
+    /// Gets a client ID; returns the sequence number for its first session.
+    fn exchange_id(&mut self, peer: &mut Peer) -> Result<u32> {
+        // Of this process and moment only: a client ID of ours that is used elsewhere stays.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let name = format!("rpcrdma-probe {} {since:?}", std::process::id());
+        let reply = self.alone(peer, minor::EXCHANGE_ID, |xdr| {
+            // Verifier and name of the owner; no flags, SP4_NONE, no name of an implementation.
+            xdr.hyper(1).opaque(name.as_bytes()).words(&[0, 0, 0])
+        })?;
+        let mut words = Words::new(&reply);
+        let found = words.hyper().zip(words.word());
+        let (client, first) = found.ok_or_else(|| Error::new("EXCHANGE_ID: no client ID"))?;
+        self.client = client;
+        Ok(first)
+    }
+
+    fn create(&mut self, peer: &mut Peer, first: u32) -> Result<()> {
+        // Header pad; request, response and cached response in bytes; operations, requests; no
+        // RDMA IRD.
+        let channel = [0, 4096, 4096, 4096, 8, 4, 0];
+        let client = self.client;
+        let reply = self.alone(peer, minor::CREATE_SESSION, |xdr| {
+            xdr.hyper(client)
+                .words(&[first, BACK_CHANNEL])
+                .words(&channel)
+                .words(&channel)
+                // Callbacks with AUTH_NONE.
+                .words(&[PROGRAM, 1, 0])
+        })?;
+        let id = four(&mut Words::new(&reply));
+        self.id = id.ok_or_else(|| Error::new("CREATE_SESSION: no session"))?;
+        Ok(())
+    }
+
+    fn open(&mut self, peer: &mut Peer, path: &str) -> Result<StateId> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let client = self.client;
+        let reply = self.call(peer, "OPEN", 2 + components(folder).count(), |xdr| {
+            at(xdr, folder)
+                .words(&[minor::OPEN, 0, READ_AND_WRITE, 0])
+                .hyper(client)
+                .opaque(b"owner")
+                // OPEN4_NOCREATE, CLAIM_NULL.
+                .words(&[0, 0])
+                .opaque(name.as_bytes())
+        })?;
+        let mut words = Words::new(&reply);
+        skip_at(&mut words, folder)
+            .and_then(|()| good(&mut words, minor::OPEN))
+            .and_then(|()| four(&mut words))
+            .ok_or_else(|| Error::new("OPEN failed"))
+    }
+
+    /// Locks the file for `owner`; `None` if somebody else has the lock.
+    fn lock(
+        &mut self,
+        peer: &mut Peer,
+        path: &str,
+        open: StateId,
+        owner: &str,
+        kind: u32,
+    ) -> Result<Option<StateId>> {
+        let client = self.client;
+        let reply = self.call(peer, "LOCK", 2 + components(path).count(), |xdr| {
+            at(xdr, path)
+                .words(&[minor::LOCK, kind, 0])
+                .hyper(0)
+                .hyper(1)
+                // A new owner of locks of what is open.
+                .words(&[1, 0])
+                .words(&open)
+                .word(0)
+                .hyper(client)
+                .opaque(owner.as_bytes())
+        })?;
+        let mut words = Words::new(&reply);
+        let locked = skip_at(&mut words, path).and_then(|()| {
+            let head = (words.word()?, words.word()?);
+            match head {
+                (minor::LOCK, 0) => four(&mut words).map(Some),
+                (minor::LOCK, DENIED) => Some(None),
+                _ => None,
+            }
+        });
+        locked.ok_or_else(|| Error::new("LOCK failed"))
+    }
+
+    fn unlock(&mut self, peer: &mut Peer, path: &str, held: StateId) -> Result<()> {
+        let reply = self.call(peer, "LOCKU", 2 + components(path).count(), |xdr| {
+            at(xdr, path)
+                .words(&[minor::LOCKU, WRITE_LOCK, 0])
+                .words(&held)
+                .hyper(0)
+                .hyper(1)
+        })?;
+        let mut words = Words::new(&reply);
+        skip_at(&mut words, path)
+            .and_then(|()| good(&mut words, minor::LOCKU))
+            .ok_or_else(|| Error::new("LOCKU failed"))
+    }
+
+    /// Makes a Call of one operation outside of a session; returns its results.
+    fn alone(
+        &mut self,
+        peer: &mut Peer,
+        operation: u32,
+        arguments: impl FnOnce(Xdr) -> Xdr,
+    ) -> Result<Vec<u8>> {
+        let xid = peer.xid();
+        let message = arguments(rpc::compound_call(xid).words(&[0, 1, 1, operation]));
+        let body = self.exchange(peer, xid, message)?;
+        let mut words = Words::new(&body);
+        good(&mut words, operation)
+            .map(|()| words.rest().to_vec())
+            .ok_or_else(|| Error::new(format!("operation {operation} failed: {body:02x?}")))
+    }
+
+    /// Makes a Call of `count` operations in the session; returns their results.
+    fn call(
+        &mut self,
+        peer: &mut Peer,
+        name: &str,
+        count: usize,
+        operations: impl FnOnce(Xdr) -> Xdr,
+    ) -> Result<Vec<u8>> {
+        let xid = peer.xid();
+        let head = rpc::compound_call(xid)
+            .words(&[0, 1, count as u32 + 1, minor::SEQUENCE])
+            .words(&self.id)
+            // Slot 0, the highest that is used; the server need not keep the reply.
+            .words(&[self.sequence, 0, 0, 0]);
+        self.sequence += 1;
+        let body = self.exchange(peer, xid, operations(head))?;
+        let mut words = Words::new(&body);
+        good(&mut words, minor::SEQUENCE)
+            // The session, sequence number, slot, two highest slots, flags.
+            .and_then(|()| words.skip(4 + 5))
+            .map(|()| words.rest().to_vec())
+            .ok_or_else(|| Error::new(format!("SEQUENCE of {name} failed: {body:02x?}")))
+    }
+
+    /// Sends a COMPOUND; returns the results of its operations.
+    fn exchange(&mut self, peer: &mut Peer, xid: u32, message: Xdr) -> Result<Vec<u8>> {
+        peer.send(&Message::inline(xid, message.into_bytes()))?;
+        loop {
+            let Some(reply) = self.receive(peer, Some(xid))? else {
+                continue;
+            };
+            let results = rpc::results(xid, &reply.body).and_then(|mut words| {
+                let _status = words.word()?;
+                words.opaque()?;
+                let _count = words.word()?;
+                Some(words.rest().to_vec())
+            });
+            return results.ok_or_else(|| Error::new(format!("no results but {reply:?}")));
+        }
+    }
+
+    /// Receives a reply to `xid`, or a callback, which is kept and may overtake a reply.
+    fn receive(&mut self, peer: &mut Peer, xid: Option<u32>) -> Result<Option<Reply>> {
+        match peer.receive(PATIENCE)? {
+            Incoming::Answer(Answer::Reply(reply)) if is_call(&reply.body) => {
+                self.callback = Some(reply);
+                Ok(None)
+            }
+            Incoming::Answer(Answer::Reply(reply)) if Some(reply.xid) == xid => Ok(Some(reply)),
+            other => Err(Error::new(format!("no callback but {other:?}"))),
+        }
+    }
+}
+
+/// Adds PUTROOTFH, and LOOKUP of each component of `path`.
+fn at(xdr: Xdr, path: &str) -> Xdr {
+    components(path).fold(xdr.word(operation::PUTROOTFH), |xdr, name| {
+        xdr.word(operation::LOOKUP).opaque(name.as_bytes())
+    })
+}
+
+/// Takes their results.
+fn skip_at(words: &mut Words<'_>, path: &str) -> Option<()> {
+    good(words, operation::PUTROOTFH)?;
+    components(path).try_for_each(|_| good(words, operation::LOOKUP))
+}
+
+/// Takes the head of the results of `number`, which must be successful.
+fn good(words: &mut Words<'_>, number: u32) -> Option<()> {
+    let head = (words.word()?, words.word()?);
+    (head == (number, 0)).then_some(())
+}
+
+/// Takes 16 bytes.
+fn four(words: &mut Words<'_>) -> Option<[u32; 4]> {
+    let mut four = [0; 4];
+    for word in &mut four {
+        *word = words.word()?;
+    }
+    Some(four)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_no_replies() {
+        assert!(is_call(&rpc::null(7)));
+        assert!(!is_call(&[0; 4]));
+        assert!(!is_call(&Xdr::new().words(&[7, 1]).into_bytes()));
+    }
+
+    #[test]
+    fn a_callback_is_answered_with_its_own_sequence() {
+        let body = Xdr::new()
+            .words(&[9, 0, 2, PROGRAM, 1, 1, 0, 0, 0, 0])
+            // No tag, minor version 1, no ident, two operations.
+            .words(&[0, 1, 0, 2, callback::SEQUENCE])
+            .words(&[1, 2, 3, 4, 50, 6, 7, 0, 0])
+            .word(callback::NOTIFY_LOCK)
+            .into_bytes();
+        let call = Reply {
+            xid: 9,
+            credits: 1,
+            procedure: 0,
+            writes: Vec::new(),
+            reply: None,
+            body,
+        };
+        let expected = Xdr::new()
+            .words(&[9, 1, 0, 0, 0, 0, 0, 0, 2, callback::SEQUENCE, 0])
+            .words(&[1, 2, 3, 4, 50, 6, 7, 7, callback::NOTIFY_LOCK, 0]);
+        assert_eq!(success(&call), Some(expected.into_bytes()));
+    }
+}
