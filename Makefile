@@ -26,6 +26,9 @@ host: ## unit and property tests of the protocol crate, and the probe's
 	@scripts/cargo host test
 	@scripts/cargo probe test
 
+fuzz: ## look for inputs that the protocol crate handles wrongly: SECONDS=60 for each of TARGETS
+	@scripts/fuzz run $(or $(SECONDS),60) $(TARGETS)
+
 probe: ## build tools/probe, which VMs find as rpcrdma-probe
 	@scripts/cargo probe build
 
@@ -35,6 +38,7 @@ fmt: ## format all Rust code
 clippy: ## lints, the kernel's set, for the module and for the tools
 	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e
 	@scripts/cargo host clippy
+	@scripts/cargo host/fuzz clippy
 	@scripts/cargo probe clippy
 
 check: modules ## layers, reachable panics, stack; shell code
@@ -67,4 +71,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
 
-.PHONY: help modules install host probe fmt clippy check vm demo test bench rust-analyzer clean clean-cache
+.PHONY: help modules install host fuzz probe fmt clippy check vm demo test bench rust-analyzer clean clean-cache

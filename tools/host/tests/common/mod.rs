@@ -4,16 +4,30 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod cm;
+pub(crate) mod credits;
+pub(crate) mod header;
+pub(crate) mod layout;
+pub(crate) mod pick;
+pub(crate) mod reply;
+pub(crate) mod sq;
+
 use std::collections::HashMap;
 
+pub(crate) use pick::pick;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use svcrdma_proto::chunk::Segment;
+
+/// What the check of a case says.
+pub(crate) type Verdict = Result<(), TestCaseError>;
 
 /// A segment of the client's memory.
 pub(crate) type Seg = (u32, u32, u64);
 
 /// A Call as the client means it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) xid: u32,
     pub(crate) credits: u32,
@@ -145,8 +159,8 @@ pub(crate) fn tuple(segment: &Segment) -> Seg {
 }
 
 pub(crate) fn segment() -> impl Strategy<Value = Seg> {
-    let handle = prop_oneof![1 => Just(0), 4 => any::<u32>()];
-    let length = prop_oneof![1 => Just(0), 2 => 0..64u32, 2 => Just(4096), 2 => any::<u32>()];
+    let handle = pick![1 => Just(0), 4 => any::<u32>()];
+    let length = pick![1 => Just(0), 2 => 0..64u32, 2 => Just(4096), 2 => any::<u32>()];
     (handle, length, any::<u64>())
 }
 
@@ -156,12 +170,12 @@ pub(crate) fn chunk(max: usize) -> impl Strategy<Value = Vec<Seg>> {
 
 /// Well-formed headers, whose Read chunks need not have a place in the message.
 pub(crate) fn spec() -> impl Strategy<Value = Spec> {
-    let position = prop_oneof![0..16u32, 0..1024u32, 0..=u32::MAX / 4];
+    let position = pick![0..16u32, 0..1024u32, 0..=u32::MAX / 4];
     (
         (any::<u32>(), any::<u32>(), any::<bool>()),
         prop::collection::vec((position, segment()), 0..8),
         prop::collection::vec(chunk(4), 0..5),
-        prop::option::of(chunk(5)),
+        pick::option(chunk(5)),
         8..200usize,
     )
         .prop_map(|((xid, credits, nomsg), reads, writes, reply, len)| {
@@ -202,7 +216,7 @@ impl<'a> Cuts<'a> {
 }
 
 pub(crate) fn cuts() -> impl Strategy<Value = Vec<u32>> {
-    prop::collection::vec(prop_oneof![1..9u32, Just(4096), Just(u32::MAX)], 1..6)
+    prop::collection::vec(pick![1..9u32, Just(4096), Just(u32::MAX)], 1..6)
 }
 
 /// Runs `count` cases, or as many as PROPTEST_CASES says; what fails becomes a test of its own
@@ -214,4 +228,21 @@ pub(crate) fn cases(count: u32) -> ProptestConfig {
     }
     config.failure_persistence = None;
     config
+}
+
+/// Has `check` look at what `strategy` makes of a fuzzer's `bytes`.
+pub(crate) fn fuzz<S: Strategy>(
+    bytes: &[u8],
+    strategy: S,
+    check: impl FnOnce(&S::Value) -> Verdict,
+) {
+    // Of words of 0, as would follow, there is no number drawn for most ranges; of 1, the smallest.
+    let whole = &bytes[..bytes.len() & !3];
+    let drawn = [whole, &1u32.to_le_bytes().repeat(8192)].concat();
+    let rng = TestRng::from_seed(RngAlgorithm::PassThrough, &drawn);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let case = strategy.new_tree(&mut runner).expect("a case").current();
+    if let Err(error) = check(&case) {
+        panic!("{error}\nin {case:#?}");
+    }
 }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No client has more Calls unanswered than it was granted.
+
+#![no_main]
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+use common::credits::*;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| common::fuzz(bytes, events(), check));

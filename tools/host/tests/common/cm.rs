@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What two peers tell each other, and what they agree on.
+
+use super::*;
+use svcrdma_proto::cm::{private_data, Peer, Thresholds};
+
+/// Private data of a client, and what we offer: sizes to send and receive, remote invalidation.
+pub(crate) type Meeting = (Vec<u8>, (u32, u32, bool));
+
+pub(crate) fn meeting() -> impl Strategy<Value = Meeting> {
+    let magic = pick![7 => Just(0xf6ab_0e18u32), 1 => any::<u32>()];
+    let version = pick![7 => Just(1u8), 1 => any::<u8>()];
+    let rest = prop::collection::vec(any::<u8>(), 0..60);
+    let private = (magic, version, rest)
+        .prop_map(|(magic, version, rest)| [&magic.to_be_bytes()[..], &[version], &rest].concat());
+    let private = pick![3 => private, 1 => prop::collection::vec(any::<u8>(), 0..10)];
+    let size = || pick![0..10_000u32, 0..300_000u32, any::<u32>()];
+    (private, (size(), size(), any::<bool>()))
+}
+
+/// What RFC 8797 says a client means: sizes it sends and receives, remote invalidation.
+fn model(private: &[u8]) -> (u32, u32, bool) {
+    let size = |code: u8| (u32::from(code) + 1) * 1024;
+    match private {
+        [0xf6, 0xab, 0x0e, 0x18, 1, flags, send, receive, ..] => {
+            (size(*send), size(*receive), flags & 1 == 1)
+        }
+        _ => (1024, 1024, false),
+    }
+}
+
+/// Both sides understand each other, and what holds is what both can.
+pub(crate) fn check((private, ours): &Meeting) -> Verdict {
+    let peer = Peer::parse(private);
+    let (theirs_send, theirs_receive, theirs_can) = model(private);
+    let told = (peer.send, peer.receive, peer.remote_invalidation);
+    prop_assert_eq!(told, (theirs_send, theirs_receive, theirs_can));
+
+    let (send, receive, can) = *ours;
+    let both = Thresholds::negotiate(send, receive, can, &peer);
+    prop_assert_eq!(both.send, send.min(theirs_receive));
+    prop_assert_eq!(both.receive, receive.min(theirs_send));
+    prop_assert_eq!(both.invalidate, can && theirs_can);
+
+    // Whole KiB, rounded down, as far as a byte can say it.
+    let coded = |size: u32| (size / 1024 * 1024).clamp(1024, 256 * 1024);
+    let said = model(&private_data(send, receive, can));
+    prop_assert_eq!(said, (coded(send), coded(receive), can));
+    Ok(())
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client that spends credits, and a server that is short of room now and then.
+
+use super::*;
+use svcrdma_proto::credits::{Credits, Overrun, Room, START};
+
+/// What the grant begins with at most, and what happens: which event, and a number for it.
+pub(crate) type Events = (u32, Vec<(u8, u32)>);
+
+pub(crate) fn events() -> impl Strategy<Value = Events> {
+    (0..64u32, prop::collection::vec((0..7u8, 0..80u32), 0..400))
+}
+
+/// A client that respects what it was granted never overruns, however the grant moves; any other
+/// is told at the first Call above the highest grant.
+pub(crate) fn check((start, events): &Events) -> Verdict {
+    let mut credits = Credits::new(*start);
+    let mut limit = *start;
+    let (mut known, mut highest) = (1, START.min(limit).max(1));
+    let (mut open, mut asked) = (0, highest);
+    let mut room = Room::Plenty;
+    for (event, number) in events {
+        let before = credits.grant();
+        match event {
+            0 if open < known => {
+                prop_assert_eq!(credits.on_call(*number), Ok(()));
+                (open, asked) = (open + 1, *number);
+            }
+            1 if open > 0 => {
+                known = credits.on_reply(room, limit);
+                prop_assert!(known >= 1 && known <= limit.min(asked).max(1));
+                let most = if room == Room::Plenty {
+                    before + 1
+                } else {
+                    before
+                };
+                prop_assert!(credits.grant() <= most);
+                (open, highest) = (open - 1, highest.max(known));
+            }
+            2 if open > 0 => {
+                credits.on_drop();
+                open -= 1;
+            }
+            3 => limit = *number,
+            4 => room = Room::of(*number, 80),
+            5 => {
+                credits.look();
+                prop_assert!(credits.grant() <= before && credits.grant() >= START.min(before));
+            }
+            6 if open < highest => {
+                prop_assert_eq!(credits.on_call(*number), Ok(()));
+                (open, asked) = (open + 1, *number);
+            }
+            6 => prop_assert_eq!(credits.on_call(*number), Err(Overrun)),
+            _ => {}
+        }
+        prop_assert_eq!(credits.unanswered(), open);
+    }
+    Ok(())
+}

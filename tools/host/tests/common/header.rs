@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Received messages: what they mean, and all that can be done with them.
+
+use super::*;
+use svcrdma_proto::encode;
+use svcrdma_proto::error::Answer;
+use svcrdma_proto::header::*;
+use svcrdma_proto::layout;
+use svcrdma_proto::layout::ReadCursor;
+use svcrdma_proto::reply;
+use svcrdma_proto::reply::{Payload, WriteCursor};
+
+/// Reads back everything a header says.
+pub(crate) fn respec(header: &Header, msg: &[u8]) -> Spec {
+    let segments = |chunk: svcrdma_proto::chunk::Chunk| -> Vec<Seg> {
+        let segments: Vec<_> = chunk.iter(msg).map(|s| tuple(&s)).collect();
+        assert_eq!(segments.len() as u32, chunk.segments());
+        let sum = segments.iter().map(|s| u64::from(s.1)).sum::<u64>();
+        assert_eq!(sum, chunk.capacity(msg));
+        segments
+    };
+    let writes: Vec<_> = header.writes.iter(msg).map(segments).collect();
+    assert_eq!(writes.len() as u32, header.writes.chunks());
+    let reads: Vec<_> = header
+        .reads
+        .iter(msg)
+        .map(|read| (read.position, tuple(&read.segment)))
+        .collect();
+    assert_eq!(reads.is_empty(), header.reads.is_empty());
+    Spec {
+        xid: header.xid,
+        credits: header.credits,
+        nomsg: header.kind == Kind::Nomsg,
+        reads,
+        writes,
+        reply: header.reply.map(segments),
+        body: msg[header.body..].to_vec(),
+    }
+}
+
+/// What a server brings to a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    /// Pages there are for the Call.
+    pub(crate) pages: u32,
+    /// Bytes of the reply, and what of it may go to Write chunks.
+    pub(crate) len: u32,
+    pub(crate) payloads: Vec<Payload>,
+    /// Bytes of the longest message to send.
+    pub(crate) limit: u32,
+    /// Bytes that one RDMA operation moves, if it has not too many of them.
+    pub(crate) cut: u32,
+}
+
+/// Does all that can be done with a received message, to the end.
+pub(crate) fn exercise(msg: &[u8], served: &Served) {
+    let Served {
+        pages,
+        len,
+        ref payloads,
+        limit,
+        cut,
+    } = *served;
+    let header = match decode(msg) {
+        Ok(Received::Call(header)) => header,
+        Ok(Received::Reverse(reverse)) => {
+            assert!(reverse.body + 8 <= msg.len());
+            return;
+        }
+        Ok(_) => return,
+        Err(error) => {
+            let mut out = [0; 28];
+            let sent = encode::error(error.answer(), 1, &mut out);
+            assert_eq!(sent.is_none(), error.answer() == Answer::Drop);
+            return;
+        }
+    };
+    header.invalidatable(msg);
+    if let Ok(layout) = layout::plan(&header, msg, pages) {
+        assert!(layout.pages() <= pages);
+        let mut left = u64::from(layout.sink_len());
+        let mut cursor = ReadCursor::new(&layout, &header, msg);
+        while let Some(op) = cursor.peek(&header, msg) {
+            assert!(op.len > 0 && op.sink + op.len <= layout.sink_len());
+            let len = op.len.min(cut.max(op.len >> 8));
+            cursor.advance(&header, msg, len);
+            left = left.checked_sub(u64::from(len)).expect("too many bytes");
+        }
+        for fill in layout::fills(&layout, &header, msg) {
+            let len = match fill {
+                layout::Fill::Copy { len, from, .. } => {
+                    assert!(from + len as usize <= msg.len());
+                    len
+                }
+                layout::Fill::Zero { len, .. } => len,
+            };
+            left = left.checked_sub(u64::from(len)).expect("too many bytes");
+        }
+        assert_eq!(left, 0);
+    }
+    let plan = reply::plan(&header, msg, len, payloads, limit);
+    let mut cursor = WriteCursor::new(&plan);
+    while let Some(op) = cursor.peek(&plan, &header, msg) {
+        assert!(op.len > 0 && op.src + op.len <= len);
+        // It may be 4 GiB long; the smaller cuts are for the others.
+        let len = op.len.min(cut.max(op.len >> 8));
+        cursor.advance(&plan, &header, msg, len);
+    }
+    let mut out = vec![0; msg.len() + 64];
+    let written = encode::reply(&plan, &header, msg, 1, &mut out);
+    assert_eq!(written.unwrap_or(0), plan.header_len() as usize);
+    plan.kept()
+        .for_each(|range| assert!(range.start < range.end));
+}
+
+pub(crate) fn served() -> impl Strategy<Value = Served> {
+    let number = || pick![0..256u32, any::<u32>()];
+    let size = || pick![0..512u32, 0..65536u32, any::<u32>()];
+    let payload = (number(), number()).prop_map(|(offset, len)| Payload { offset, len });
+    let payloads = prop::collection::vec(payload, 0..20);
+    (0..2000u32, size(), payloads, size(), 1..5000u32).prop_map(
+        |(pages, len, payloads, limit, cut)| Served {
+            pages,
+            len,
+            payloads,
+            limit,
+            cut,
+        },
+    )
+}
+
+/// What a message means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// A Call, as its client meant it.
+    Call(Spec),
+    /// A reverse-direction reply.
+    Reverse,
+    /// RDMA_ERROR or RDMA_DONE.
+    Silent,
+    /// Something to be refused.
+    Refused(Answer),
+}
+
+/// The words of a message, front to back.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn next(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(*word))
+    }
+
+    /// A discriminator, which is 0 or 1.
+    fn present(&mut self) -> Option<bool> {
+        match self.next()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn segment(&mut self) -> Option<Seg> {
+        let (handle, length) = (self.next()?, self.next()?);
+        let offset = (u64::from(self.next()?) << 32) | u64::from(self.next()?);
+        Some((handle, length, offset))
+    }
+
+    fn chunk(&mut self) -> Option<Vec<Seg>> {
+        (0..self.next()?).map(|_| self.segment()).collect()
+    }
+
+    fn lists(&mut self) -> Option<Lists> {
+        let (mut reads, mut writes) = (vec![], vec![]);
+        while self.present()? {
+            let position = self.next().filter(|position| position % 4 == 0)?;
+            reads.push((position, self.segment()?));
+        }
+        while self.present()? {
+            writes.push(self.chunk()?);
+        }
+        let reply = match self.present()? {
+            true => Some(self.chunk()?),
+            false => None,
+        };
+        Some((reads, writes, reply))
+    }
+}
+
+/// Read list, Write list and Reply chunk.
+type Lists = (Vec<(u32, Seg)>, Vec<Vec<Seg>>, Option<Vec<Seg>>);
+
+/// Reads a message as RFC 8166 has it, section 4.
+pub(crate) fn meaning(msg: &[u8]) -> Meaning {
+    let mut words = Words(msg);
+    let mut fixed = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
+    let Some([xid, version, credits, proc]) = fixed().filter(|_| sized(msg)) else {
+        return Meaning::Refused(Answer::Drop);
+    };
+    match (version, proc) {
+        (_, 4) | (1, 3) => return Meaning::Silent,
+        (1, 0 | 1) => {}
+        (1, _) => return Meaning::Refused(Answer::Chunk { xid }),
+        _ => return Meaning::Refused(Answer::Version { xid, version }),
+    }
+    let Some((reads, writes, reply)) = words.lists() else {
+        return Meaning::Refused(Answer::Chunk { xid });
+    };
+    directed(Spec {
+        xid,
+        credits,
+        nomsg: proc == 1,
+        reads,
+        writes,
+        reply,
+        body: words.0.to_vec(),
+    })
+}
+
+/// Whether a message is long enough for a header, and short enough for RFC 8797.
+fn sized(msg: &[u8]) -> bool {
+    (28..=256 * 1024).contains(&msg.len())
+}
+
+/// Tells Calls from reverse-direction replies and from what has no body or two.
+fn directed(spec: Spec) -> Meaning {
+    let xid = spec.xid;
+    let at_zero = spec.reads.iter().any(|(position, _)| *position == 0);
+    let bare = spec.reads.is_empty() && spec.writes.is_empty() && spec.reply.is_none();
+    let mut words = Words(&spec.body);
+    let direction = words.next().and_then(|_| words.next());
+    match (spec.nomsg, direction) {
+        (true, _) if at_zero => Meaning::Call(spec),
+        (false, Some(0)) if !at_zero => Meaning::Call(spec),
+        (false, Some(1)) if bare => Meaning::Reverse,
+        (false, Some(1)) => Meaning::Refused(Answer::Drop),
+        _ => Meaning::Refused(Answer::Chunk { xid }),
+    }
+}
+
+/// What is decoded is what the message means.
+pub(crate) fn understood(msg: &[u8]) -> Verdict {
+    let decoded = match decode(msg) {
+        Ok(Received::Call(header)) => Meaning::Call(respec(&header, msg)),
+        Ok(Received::Reverse(_)) => Meaning::Reverse,
+        Ok(Received::Error { .. } | Received::Done) => Meaning::Silent,
+        Err(error) => Meaning::Refused(error.answer()),
+    };
+    prop_assert_eq!(decoded, meaning(msg));
+    Ok(())
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Credits: grants move with the load, and no more Calls are taken than were granted.
+
+mod common;
+
+use common::credits::*;
+use common::*;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(cases(2048))]
+
+    #[test]
+    fn nobody_gets_more_than_was_granted(events in events()) {
+        check(&events)?;
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue: entries and completions are counted across the wrap of their numbers.
+
+mod common;
+
+use common::sq::*;
+use common::*;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(cases(2048))]
+
+    #[test]
+    fn entries_are_counted_across_the_wrap(events in events()) {
+        check(&events)?;
+    }
+}
