@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Writes and reads of sizes around the inline threshold and larger: python3 wrapped.py SERVER CLIENT.
+
+SERVER is the exported folder, CLIENT a mount of it. How much is inline depends on what GSS adds to
+Calls and replies, so all sizes from well below the threshold on are tried.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+SERVER, CLIENT = (Path(argument) for argument in sys.argv[1:3])
+DATA = os.urandom(3 << 20)
+LARGE = (8192, 65539, 1 << 20, (1 << 20) + 1, 3 << 20)
+FILES = 80  # whose names do not fit inline
+
+
+def compare(got, size):
+    assert got == DATA[:size], f"{len(got)} of {size} bytes"
+
+
+def around_the_threshold():
+    """One WRITE and one READ for each size."""
+    here = os.open(CLIENT / "direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    with open(SERVER / "direct", "rb", buffering=0) as there:
+        for size in (1, 1023, *range(3500, 4120, 20)):
+            # Other bytes than before, at the same place.
+            data = DATA[size : 2 * size]
+            os.pwrite(here, data, 0)
+            assert os.pread(there.fileno(), size, 0) == data, f"WRITE of {size} bytes"
+            assert os.pread(here, size, 0) == data, f"READ of {size} bytes"
+    os.close(here)
+    os.unlink(CLIENT / "direct")
+
+
+def files():
+    """Buffered, and of pages."""
+    for size in LARGE:
+        (CLIENT / f"up.{size}").write_bytes(DATA[:size])
+        compare((SERVER / f"up.{size}").read_bytes(), size)
+        (SERVER / f"down.{size}").write_bytes(DATA[:size])
+        compare((CLIENT / f"down.{size}").read_bytes(), size)
+        os.unlink(CLIENT / f"down.{size}")
+        os.unlink(CLIENT / f"up.{size}")
+
+
+def names():
+    """A listing that needs a Reply chunk, and a link's text."""
+    os.mkdir(CLIENT / "names")
+    expected = [f"{number}.{'n' * 60}" for number in range(FILES)]
+    for name in expected:
+        (SERVER / "names" / name).touch()
+    assert sorted(os.listdir(CLIENT / "names")) == sorted(expected)
+    for name in expected:
+        os.unlink(SERVER / "names" / name)
+    # With krb5p nfsd takes no text of more than 3800 bytes, over any transport.
+    for length in (100, 3700):
+        text = "t" * length
+        os.symlink(text, CLIENT / "names/here")
+        assert os.readlink(SERVER / "names/here") == text
+        os.symlink(text, SERVER / f"names/there.{length}")
+        assert os.readlink(CLIENT / f"names/there.{length}") == text
+        os.unlink(CLIENT / "names/here")
+        os.unlink(CLIENT / f"names/there.{length}")
+    os.rmdir(CLIENT / "names")
+
+
+around_the_threshold()
+files()
+names()
