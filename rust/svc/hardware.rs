@@ -63,6 +63,9 @@ const MAX_RECEIVE_CQS: u32 = 4;
 /// Entries of a completion queue that connections have shares of: the work of 65 of them.
 const SHARED_CQ: u32 = 4096;
 
+/// Receive buffers that a shared receive queue must have room for.
+const MIN_SRQ: u32 = 16;
+
 /// How far the buffers of the shared receive queue may grow when some are lost.
 const RECEIVES_GROWTH: usize = 4;
 
@@ -163,7 +166,8 @@ impl Hardware {
         let registers = Self::check(ib, &limits)?;
         let pd = Pd::new(ib)?;
         // An iWARP connection breaks when a message finds no buffer, so they are not shared.
-        let is_own = limits.iwarp || limits.max_srq == 0 || stats::OWN_RECEIVES.get() != 0;
+        let can_share = !limits.iwarp && limits.max_srq > 0 && limits.max_srq_wr >= MIN_SRQ;
+        let is_own = !can_share || stats::OWN_RECEIVES.get() != 0;
         let receives = match is_own {
             true => None,
             false => Some(SharedReceives::new(&pd, &limits, queue.clone())?),

@@ -79,6 +79,14 @@ rxe_up() {
 	rdma link add rxe0 type rxe netdev eth0 || fail "no rxe device"
 }
 
+# siw_up: soft iWARP there, as siw0. With one VM the listener has to be of SERVER alone: one of all
+# addresses has only what comes by its device.
+siw_up() {
+	[[ ! -e /sys/class/infiniband/siw0 ]] || return 0
+	modprobe -a siw rdma_ucm ib_uverbs
+	rdma link add siw0 type siw netdev eth0 || fail "no siw device"
+}
+
 # ---- modules ---------------------------------------------------------------
 
 # Ours first: the class "rdma" belongs to whoever registers it, and rpcrdma then
@@ -155,10 +163,10 @@ rpc_up() {
 # rdma_listen [PORT]
 rdma_listen() { echo "rdma ${1:-20049}" >/proc/fs/nfsd/portlist || fail "no RDMA listener"; }
 
-# server_up [nfsd_up's options]: all of the server, wherever it is.
+# server_up [nfsd_up's options]: all of the server, wherever it is; DEVICE=siw for iWARP.
 server_up() {
-	server "load && rxe_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
-	((VM_COUNT == 1)) || { load_client && rxe_up; }
+	server "load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
+	((VM_COUNT == 1)) || { load_client && "${DEVICE:-rxe}_up"; }
 }
 
 # ---- client ----------------------------------------------------------------
