@@ -4,6 +4,8 @@
 
 # The export: one file system, fsid=0, so NFSv4's / and NFSv3's /export are the same.
 EXPORT=/export
+# Only the debug kernel has it.
+LEAKS=/sys/kernel/debug/kmemleak
 
 fail() { echo "FAIL: $*" >&2; exit 1; }
 skip() { echo "SKIP: $*" >&2; exit 77; }
@@ -202,6 +204,26 @@ memory() {
 
 # ---- verdicts --------------------------------------------------------------
 
+# verdict: what the kernel says of the test in the end. The debug kernel is asked when the
+# module is gone, for then nothing of it may be left.
+verdict() {
+	local status=0
+	[[ ! -e $LEAKS ]] || retire || status=1
+	klog_check || status=1
+	[[ ! -e $LEAKS ]] || leak_check || status=1
+	return "$status"
+}
+
+# retire: ends what the test has left running, and unloads the module.
+retire() {
+	umount -a -t nfs,nfs4
+	[[ ! -e /proc/fs/nfsd/threads ]] || nfsd_down
+	: >/tmp/svcrdma.symbols
+	[[ -e /sys/module/svcrdma ]] || return 0
+	grep -F '[svcrdma]' /proc/kallsyms | sort >/tmp/svcrdma.symbols
+	wait_for 120 rmmod svcrdma || { echo "FAIL: svcrdma cannot be unloaded" >&2; return 1; }
+}
+
 # klog_check: fails if the kernel complained. Lines that the list klog-allow
 # matches, and those of the test's own `# klog-allow:`, are no complaints.
 klog_check() {
@@ -228,6 +250,43 @@ klog_disallowed() {
 			print
 		}' - /dev/fd/3
 } 3<&0
+
+# leak_check: fails if something is left that the module has allocated, or that was for it.
+leak_check() {
+	local ours
+	[[ -w $LEAKS ]] || { echo "FAIL: kmemleak has given up (see the kernel log)" >&2; return 1; }
+	# What has no reference now is a leak if it is the same at the second look, and not young.
+	echo scan >"$LEAKS"
+	sleep 5
+	echo scan >"$LEAKS"
+	cat "$LEAKS" >/tmp/leaks
+	echo "kmemleak: $(grep -c '^unreferenced' /tmp/leaks) objects of the whole kernel are not referenced"
+	ours=$(leaks_of_ours </tmp/leaks)
+	cat /tmp/leaks
+	[[ $ours ]] || return 0
+	echo "FAIL: not freed by svcrdma on $VM_NAME:" >&2
+	echo "$ours" >&2
+	return 1
+}
+
+# leaks_of_ours: those of kmemleak's records with a function of the module in the backtrace. It
+# is unloaded: its functions are bare addresses, and get their names again.
+leaks_of_ours() {
+	awk '
+		FILENAME != "-" { address[++n] = $1; name[n] = $3; next }
+		function show() { if (ours) printf "%s", record; record = ""; ours = 0 }
+		/^unreferenced object/ { show() }
+		/\[svcrdma/ { ours = 1 }
+		$1 ~ /^0xffffffff/ {
+			ours = 1
+			at = "x" substr($1, 3)
+			found = ""
+			for (i = 1; i <= n && "x" address[i] <= at; i++) found = name[i]
+			$0 = $0 " " found
+		}
+		{ record = record $0 "\n" }
+		END { show() }' /tmp/svcrdma.symbols -
+}
 
 # counter_above NAME NUMBER, counter_is NAME NUMBER: whether a counter of this VM is.
 counter_above() { local value; read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value > $2)); }
