@@ -10,6 +10,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
 	@echo '  KERNEL=7.3           for the newest packaged kernel of that family'
+	@echo '  KERNEL=debug         for the debug kernel, which is built first (see Documentation/testing.rst)'
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
@@ -58,6 +59,10 @@ test: ## every test; the last line is "N passed, N failed"
 	@scripts/need-qemu
 	@scripts/test
 
+test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
+	@scripts/need-qemu
+	@KERNEL=debug scripts/test
+
 bench: modules ## the figures, ours beside the stock server's
 	@scripts/need-qemu
 	@scripts/test --bench
@@ -71,4 +76,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
 
-.PHONY: help modules install host fuzz probe fmt clippy check vm demo test bench rust-analyzer clean clean-cache
+.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug bench rust-analyzer clean clean-cache
