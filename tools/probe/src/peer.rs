@@ -10,6 +10,8 @@ use crate::{
 };
 use std::{
     net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
     time::{Duration, Instant}, //
 };
 use svcrdma_proto::cm;
@@ -22,6 +24,15 @@ pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 
 /// The longest message that can be sent, in bytes.
 pub(crate) const LONGEST: usize = 8192;
+
+/// Milliseconds that a peer waits when it is connected, before it sends anything.
+static PAUSE: AtomicU64 = AtomicU64::new(0);
+
+/// Has all peers wait so many milliseconds when they are connected: some drivers do not see what
+/// comes at once.
+pub(crate) fn set_pause(milliseconds: u64) {
+    PAUSE.store(milliseconds, Ordering::Relaxed);
+}
 
 /// The number that marks the completion of a Send; Receives carry their slot.
 const SEND: u64 = u64::MAX;
@@ -78,6 +89,7 @@ impl Peer {
             Event::Established(data) => data,
             event => return Err(Error::new(format!("cannot connect: {event:?}"))),
         };
+        thread::sleep(Duration::from_millis(PAUSE.load(Ordering::Relaxed)));
         Ok(peer)
     }
 

@@ -182,7 +182,10 @@ impl Way {
         let endpoint = Endpoint::open_half(&self.target, PATIENCE)?;
         endpoint.connect(&peer::offer(&Manners::default()))?;
         match endpoint.wait(PATIENCE)? {
-            Wakeup::Event(Event::Response(_)) => Ok(Remains::Half(endpoint)),
+            // With iWARP there is nothing more to do.
+            Wakeup::Event(Event::Response(_) | Event::Established(_)) => {
+                Ok(Remains::Half(endpoint))
+            }
             other => Err(Error::new(format!("cannot connect: {other:?}"))),
         }
     }

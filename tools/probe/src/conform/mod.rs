@@ -23,11 +23,12 @@ use self::{
 };
 use crate::{
     args::Args,
-    error::Result, //
+    error::Result,
+    peer, //
 };
 
 /// Options that take a value.
-pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only"];
+pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only", "pause"];
 
 /// All rows, by part.
 const PARTS: &[(&str, &[Row])] = &[
@@ -60,6 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .map(|_| args.value("call-limit", 0))
             .transpose()?,
     };
+    peer::set_pause(args.value("pause", 0)?);
     if bench.file.is_some() {
         replies::fill_file(&bench)?;
     }
