@@ -126,14 +126,16 @@ impl Registration {
             .pages
             .min(u32::try_from(pages).unwrap_or(u32::MAX))
             .max(1);
-        let count = pages.div_ceil(each as usize);
+        let count = regions_for(pages, each as usize);
         let mut regions = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            regions.push(Region::new(pd, each)?, GFP_KERNEL)?;
+            let region = Region::new(pd, each)?;
+            regions.push_within_capacity(region).map_err(|_| ENOMEM)?;
         }
         let mut list = KVec::with_capacity(each as usize, GFP_KERNEL)?;
         for _ in 0..each {
-            list.push(pin_init::zeroed(), GFP_KERNEL)?;
+            list.push_within_capacity(pin_init::zeroed())
+                .map_err(|_| ENOMEM)?;
         }
         // INVARIANT: No region is valid.
         let this = Self {
@@ -162,7 +164,14 @@ impl Registration {
         if !self.is_idle() || !Arc::ptr_eq(pd, &self.pd) || addrs.len() > self.capacity() {
             return Err(EINVAL);
         }
-        for (region, addrs) in self.regions.iter().zip(addrs.chunks(self.pages)) {
+        let mut rest = addrs;
+        for region in &self.regions {
+            let split = rest.split_at_checked(rest.len().min(self.pages));
+            let (addrs, later) = split.ok_or(EINVAL)?;
+            rest = later;
+            if addrs.is_empty() {
+                break;
+            }
             let list = self.list.get_mut(..addrs.len()).ok_or(EINVAL)?;
             // CAST: At most `MAX_PAGES`.
             let count = addrs.len() as c_int;
@@ -184,7 +193,7 @@ impl Registration {
 
     /// Whether the regions for `pages` pages are begun.
     pub(super) fn is_begun(&self, pages: usize) -> bool {
-        self.begun.get() >= pages.div_ceil(self.pages)
+        self.begun.get() >= regions_for(pages, self.pages)
     }
 
     /// The region to begin with next: the work request that makes it valid, which is to be posted.
@@ -224,7 +233,8 @@ impl Registration {
             range.start.checked_rem(size)?,
         );
         let region = self.regions.get(..self.begun.get())?.get(index)?;
-        let len = range.len().min(size.saturating_sub(offset));
+        let len = range.end.saturating_sub(range.start);
+        let len = len.min(size.saturating_sub(offset));
         Some((
             region.start().wrapping_add(offset as u64),
             len,
@@ -245,4 +255,10 @@ impl Registration {
     pub(super) fn is_idle(&self) -> bool {
         self.begun.get() == 0
     }
+}
+
+/// How many regions of `each` pages hold `pages`.
+fn regions_for(pages: usize, each: usize) -> usize {
+    let most = pages.saturating_add(each.saturating_sub(1));
+    most.checked_div(each).unwrap_or(0)
 }
