@@ -196,7 +196,7 @@ type Lists = (Vec<(u32, Seg)>, Vec<Vec<Seg>>, Option<Vec<Seg>>);
 pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     let mut words = Words(msg);
     let mut fixed = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
-    let Some([xid, version, credits, proc]) = fixed().filter(|_| sized(msg)) else {
+    let Some([xid, version, credits, proc]) = fixed().filter(|fixed| sized(msg, fixed[3])) else {
         return Meaning::Refused(Answer::Drop);
     };
     match (version, proc) {
@@ -219,9 +219,11 @@ pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     })
 }
 
-/// Whether a message is long enough for a header, and short enough for RFC 8797.
-fn sized(msg: &[u8]) -> bool {
-    (28..=256 * 1024).contains(&msg.len())
+/// Whether a message is long enough for a header, which of an RDMA_ERROR is shorter, and short
+/// enough for RFC 8797.
+fn sized(msg: &[u8], proc: u32) -> bool {
+    let shortest = if proc == 4 { 20 } else { 28 };
+    (shortest..=256 * 1024).contains(&msg.len())
 }
 
 /// Tells Calls from reverse-direction replies and from what has no body or two.
