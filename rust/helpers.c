@@ -17,6 +17,7 @@
 #include <linux/sunrpc/svcauth_gss.h>
 #include <linux/sunrpc/xprt.h>
 #include <net/net_namespace.h>
+#include <net/netns/generic.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
@@ -56,6 +57,23 @@ void svcrdma_helper_net_get(struct net *net)
 void svcrdma_helper_net_put(struct net *net)
 {
 	put_net(net);
+}
+
+bool svcrdma_helper_net_is_initial(const struct net *net)
+{
+	return net_eq(net, &init_net);
+}
+
+u32 svcrdma_helper_net_number(const struct net *net)
+{
+	return net->ns.inum;
+}
+
+/* net/netns/generic.h */
+
+void *svcrdma_helper_net_generic(const struct net *net, unsigned int id)
+{
+	return net_generic(net, id);
 }
 
 /* linux/workqueue.h */

@@ -13,7 +13,6 @@ use abstractions::{
         backchannel::Backchannel,
         class::Class, //
     },
-    sysctl::Sysctl, //
 };
 use kernel::{
     prelude::*,
@@ -34,8 +33,8 @@ module! {
 }
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
-/// limit, no tick, no device. Removing the devices queues what is left to do, `_flush` waits for
-/// it.
+/// tick, no device. Removing the devices queues what is left to do, `_flush` waits for it; with it
+/// goes the server, and the folders in `/proc/sys`.
 #[pin_data]
 struct Module {
     #[pin]
@@ -44,7 +43,6 @@ struct Module {
     backchannel: Backchannel<svc::Listener>,
     #[pin]
     view: svc::view::View,
-    _sysctl: Sysctl,
     _watchdog: svc::Watchdog,
     #[pin]
     client: Registration<svc::Devices>,
@@ -58,10 +56,9 @@ impl kernel::InPlaceModule for Module {
             let server = svc::Server::new()?;
             Ok(try_pin_init!(Self {
                 _caller: Caller::new()?,
-                _flush: svc::Flush(server.queue.clone()),
+                _flush: svc::Flush(server.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server)?,
-                _sysctl: svc::stats::register()?,
                 view <- svc::view::show(module, server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),

@@ -11,6 +11,7 @@ pub(crate) mod addr;
 pub(crate) mod context;
 pub(crate) mod debugfs;
 pub(crate) mod page;
+pub(crate) mod pernet;
 pub(crate) mod rdma;
 pub(crate) mod ring;
 pub(crate) mod sunrpc;

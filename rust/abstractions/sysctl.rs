@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers under `/proc/sys`.
+//! Numbers under `/proc/sys`, for each network namespace.
 //!
-//! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
+//! Who reads a file there sees the number of his own namespace.
+//!
+//! C headers: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h),
+//! [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
-use core::{
-    ptr::NonNull, //
-};
+use super::bindings;
+use core::ptr::NonNull;
 use kernel::{
-    bindings,
     prelude::*,
     str::CStr,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
     },
 };
 
@@ -77,28 +81,33 @@ impl Limit {
 }
 
 /// What a file is about.
-pub(crate) enum Value {
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
     /// Can be read.
-    Counter(&'static Counter),
+    Counter(&'a Counter),
     /// Can be read and written.
-    Limit(&'static Limit),
+    Limit(&'a Limit),
+    /// A limit that can be read here, and is set elsewhere.
+    Shown(&'a Limit),
 }
 
 /// A file.
-pub(crate) struct Entry {
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
     /// Its name.
     pub(crate) name: &'static CStr,
     /// What it shows.
-    pub(crate) value: Value,
+    pub(crate) value: Value<'a>,
 }
 
-impl Entry {
+impl Entry<'_> {
     fn table(&self) -> bindings::ctl_table {
         let (data, mode, min, max) = match self.value {
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
             Value::Limit(l) => (l.value.as_ptr(), 0o644, Some(&l.min), Some(&l.max)),
+            Value::Shown(l) => (l.value.as_ptr(), 0o444, None, None),
         };
-        let bound = |b: Option<&'static i64>| {
+        let bound = |b: Option<&i64>| {
             b.map_or(core::ptr::null_mut(), |b| {
                 core::ptr::from_ref(b).cast_mut().cast()
             })
@@ -116,50 +125,78 @@ impl Entry {
     }
 }
 
+/// What a folder is about.
+pub(crate) trait Files: Send + Sync + 'static {
+    /// The folder, below `/proc/sys`.
+    const PATH: &'static CStr;
+
+    /// The files: static ones, or about what is in `self`.
+    fn files(&self) -> Result<KVec<Entry<'_>>>;
+}
+
 /// A registered folder; dropping it takes it off.
 ///
 /// # Invariants
 ///
-/// `header` is a registration of `table`, which stays where it is.
-pub(crate) struct Sysctl {
+/// `header` is a registration of `table`, which stays where it is and names nothing but what is in
+/// `files` or static; the `/proc/sys` of its namespace is there.
+pub(super) struct Sysctl<F: Files> {
     header: NonNull<bindings::ctl_table_header>,
     _table: KVec<bindings::ctl_table>,
+    files: Arc<F>,
 }
 
-// SAFETY: A registration may be taken off on any thread.
-unsafe impl Send for Sysctl {}
-// SAFETY: A shared `Sysctl` offers nothing.
-unsafe impl Sync for Sysctl {}
+// SAFETY: A registration may be taken off on any thread, and `Arc<F>` is `Send`.
+unsafe impl<F: Files> Send for Sysctl<F> {}
+// SAFETY: A shared `Sysctl` offers nothing but `files`, and `Arc<F>` is `Sync`.
+unsafe impl<F: Files> Sync for Sysctl<F> {}
 
-impl Sysctl {
-    /// Makes the folder `path` with a file for each of the entries. May sleep.
+impl<F: Files> Sysctl<F> {
+    /// Makes the folder of `net`, with the files of `files`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, also when one of the files is there already (the kernel's log says which).
-    pub(crate) fn register(path: &'static CStr, entries: &[&[Entry]]) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// - `net` is a namespace whose `/proc/sys` is there until this value is dropped.
+    pub(super) unsafe fn register(net: *mut bindings::net, files: Arc<F>) -> Result<Self> {
         let mut table = KVec::new();
-        for entry in entries.iter().copied().flatten() {
+        for entry in files.files()?.iter() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
-        // SAFETY: `path` and what the table points to are static; the table itself stays on the
-        // heap until `drop` has taken the registration off. `proc_doulongvec_minmax` reads and
-        // writes `data` as one `unsigned long`, which is an `i64`'s size and alignment on the
-        // 64-bit kernels this module is for, and keeps it within `extra1` and `extra2`.
+        // SAFETY: The path is static; what the table points to is static or in `files`, which
+        // nobody can change while it is shared; both and the table itself, on the heap, stay until
+        // `drop` has taken the registration off, and the namespace does by the safety requirements
+        // of this function. `proc_doulongvec_minmax` reads and writes `data` as one `unsigned
+        // long`, which is an `i64`'s size and alignment on the 64-bit kernels this module is for,
+        // and keeps it within `extra1` and `extra2`.
         let header = unsafe {
-            bindings::register_sysctl_sz(path.as_char_ptr(), table.as_mut_ptr(), table.len())
+            bindings::register_net_sysctl_sz(
+                net,
+                F::PATH.as_char_ptr(),
+                table.as_mut_ptr(),
+                table.len(),
+            )
         };
         // INVARIANT: As just registered.
         Ok(Self {
             header: NonNull::new(header).ok_or(ENOMEM)?,
             _table: table,
+            files,
         })
+    }
+
+    /// What the folder is about.
+    pub(super) fn files(&self) -> &Arc<F> {
+        &self.files
     }
 }
 
-impl Drop for Sysctl {
+impl<F: Files> Drop for Sysctl<F> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
-        unsafe { bindings::unregister_sysctl_table(self.header.as_ptr()) };
+        unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) };
     }
 }

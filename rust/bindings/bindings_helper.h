@@ -6,6 +6,7 @@
 #include <linux/sysctl.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>

@@ -112,6 +112,12 @@ impl ReplyPlan {
         self.payload(index).map_or(0, |payload| payload.len)
     }
 
+    /// Returns the bytes of the reply that go by RDMA Write.
+    pub fn written_len(&self) -> u32 {
+        let results = (0..self.count).map(|index| self.written(index));
+        results.fold(self.replied(), u32::saturating_add)
+    }
+
     /// Returns the bytes written to the Reply chunk.
     pub(crate) fn replied(&self) -> u32 {
         match self.form {

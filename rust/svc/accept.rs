@@ -18,7 +18,6 @@ use super::{
     },
     hardware::Hardware,
     listen::Listener,
-    stats,
     work::CHAIN, //
 };
 use crate::{
@@ -85,7 +84,7 @@ fn try_accept(
         connect(hardware, shared, &endpoint, qp)?;
         Ok(endpoint)
     })?;
-    stats::ACCEPTED.inc();
+    shared.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
     let credits = shared.snapshot().granted;
     trace::accept(shared.number(), 0, receive, send, credits);

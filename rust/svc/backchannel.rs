@@ -9,8 +9,7 @@
 use super::{
     call::Call,
     endpoint::Endpoint,
-    reply,
-    stats, //
+    reply, //
 };
 use crate::{
     abstractions::sunrpc::backchannel::{
@@ -36,7 +35,7 @@ impl Back for Endpoint {
         if len > self.thresholds.send as usize {
             // nfsd would send it again at once, and for ever. Like this it waits for an answer
             // first.
-            stats::CALLBACKS_TOO_LARGE.inc();
+            self.shared.counters.callbacks_too_large.inc();
             return Ok(());
         }
         let mut message = self
@@ -47,7 +46,7 @@ impl Back for Endpoint {
             .ok_or_else(compat::enobufs)?;
         message.set_call(call, SLOTS)?;
         reply::submit_call(self, message)?;
-        stats::CALLBACKS.inc();
+        self.shared.counters.callbacks.inc();
         Ok(())
     }
 
@@ -62,8 +61,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     // The RPC message has the XID as well (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
     match is_same && complete(endpoint, reverse.xid, body, reverse.credits) {
-        true => stats::CALLBACK_REPLIES.inc(),
-        false => stats::IGNORED.inc(),
+        true => endpoint.shared.counters.callback_replies.inc(),
+        false => endpoint.shared.counters.ignored.inc(),
     }
 }
 
@@ -71,8 +70,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
 /// reply. In a completion.
 pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
     match complete(endpoint, xid, &rpc::system_error(xid), credits) {
-        true => stats::CALLBACKS_REFUSED.inc(),
-        false => stats::IGNORED.inc(),
+        true => endpoint.shared.counters.callbacks_refused.inc(),
+        false => endpoint.shared.counters.ignored.inc(),
     }
 }
 

@@ -12,8 +12,7 @@ use super::{
     conn::Shared,
     endpoint::Endpoint,
     read,
-    reply,
-    stats, //
+    reply, //
 };
 use crate::abstractions::{
     rdma::{
@@ -124,9 +123,9 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     let decoded = header::decode(call.message());
     match decoded {
         Ok(Received::Call(header)) => {
-            stats::CALLS.inc();
+            endpoint.shared.counters.calls.inc();
             if !endpoint.shared.count_call(header.credits) {
-                stats::CALLS_DROPPED.inc();
+                endpoint.shared.counters.calls_dropped.inc();
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
             }
@@ -151,7 +150,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
         Ok(Received::Error { xid, credits }) => backchannel::refused(endpoint, xid, credits),
-        Ok(Received::Done) => stats::IGNORED.inc(),
+        Ok(Received::Done) => endpoint.shared.counters.ignored.inc(),
         Err(e) => {
             let is_answered = e.answer() != Answer::Drop;
             if is_answered
@@ -175,7 +174,7 @@ fn requested_credits(message: &[u8]) -> u32 {
 
 /// Answers what cannot be decoded, or drops it.
 fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
-    stats::MALFORMED.inc();
+    endpoint.shared.counters.malformed.inc();
     let xid = match error.answer() {
         Answer::Drop => 0,
         Answer::Version { xid, .. } | Answer::Chunk { xid } => xid,

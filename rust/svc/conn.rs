@@ -16,7 +16,10 @@ use super::{
     device::Device,
     endpoint::Endpoint,
     history::seconds_since,
-    stats, //
+    stats::{
+        self,
+        Counters, //
+    },
 };
 use crate::abstractions::{
     addr::Addr,
@@ -111,6 +114,8 @@ pub(crate) struct Shared {
     /// The most credits that there is room for: those that were set when the peer connected.
     pub(super) max_credits: u32,
     pub(super) device: Arc<Device>,
+    /// Those of its network namespace.
+    pub(super) counters: Arc<Counters>,
     /// What the peer has told of itself.
     pub(super) offer: Offer,
     /// Calls that are complete.
@@ -147,6 +152,7 @@ impl Shared {
         peer: Addr,
         offer: Offer,
         device: Arc<Device>,
+        counters: Arc<Counters>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
         let limit = stats::CREDITS.get();
@@ -164,6 +170,7 @@ impl Shared {
                 since: Instant::now(),
                 max_credits: limit,
                 device,
+                counters,
                 offer,
                 inbox: Inbox::new(limit as usize)?,
                 state <- new_spinlock!(state, "svcrdma connection"),
@@ -173,7 +180,8 @@ impl Shared {
             }),
             GFP_KERNEL,
         )?;
-        stats::CONNECTIONS.inc();
+        shared.counters.connections.inc();
+        stats::HOST_CONNECTIONS.inc();
         Ok(shared)
     }
 
@@ -260,7 +268,7 @@ impl Shared {
         if cause.is_normal() {
             return;
         }
-        stats::CLOSED_ABNORMALLY.inc();
+        self.counters.closed_abnormally.inc();
         if ratelimit() {
             pr_warn!("connection of {} closed: {}\n", self.peer, cause);
         }
@@ -294,7 +302,7 @@ impl Shared {
     /// A Call gets no reply.
     pub(super) fn count_drop(&self) {
         self.state.lock().credits.on_drop();
-        stats::CALLS_DROPPED.inc();
+        self.counters.calls_dropped.inc();
     }
 
     /// Looks after the connection; `seconds` have passed since the last time.
@@ -396,7 +404,8 @@ impl WorkItem for Shared {
             _ => {}
         }
         this.device.forget(this.number);
-        stats::CONNECTIONS.dec();
+        this.counters.connections.dec();
+        stats::HOST_CONNECTIONS.dec();
         trace::dead(this.number);
     }
 }

@@ -150,10 +150,10 @@ impl Endpoint {
             match self.fifo.step() {
                 Step::Idle => return,
                 Step::Full => {
-                    stats::SEND_QUEUE_WAITS.inc();
+                    self.shared.counters.send_queue_waits.inc();
                     return;
                 }
-                Step::Posted(count) => stats::WORK_REQUESTS.add(count),
+                Step::Posted(count) => self.shared.counters.work_requests.add(count),
                 Step::Failed(e) => {
                     self.shared.close(Cause::Post(e.to_errno()));
                     return;

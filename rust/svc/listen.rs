@@ -17,7 +17,10 @@ use super::{
         Shared, //
     },
     history::seconds_since,
-    stats,
+    stats::{
+        self,
+        Counters, //
+    },
     Server, //
 };
 use crate::abstractions::{
@@ -85,6 +88,7 @@ pub(crate) struct Port {
     since: Instant<Monotonic>,
     server: Arc<Server>,
     net: OwnedNet,
+    counters: Arc<Counters>,
     inbox: Arc<Inbox<Arc<Shared>>>,
     #[pin]
     binding: Mutex<Binding>,
@@ -170,6 +174,7 @@ impl Port {
             new.peer(),
             offer,
             device,
+            self.counters.clone(),
             self.server.queue.clone(),
         )?;
         // From here on the id belongs to `shared`, whose closing destroys it: this handler must
@@ -189,7 +194,7 @@ impl Port {
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request) {
         if this.queue(new, request).is_err() {
-            stats::REJECTED.inc();
+            this.counters.rejected.inc();
         }
     }
 
@@ -228,6 +233,7 @@ impl Listen for Listener {
                 number: server.number(),
                 since: Instant::now(),
                 server: server.clone(),
+                counters: server.namespaces.get(net),
                 net: net.keep(),
                 inbox: ports_inbox,
                 binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
@@ -285,16 +291,17 @@ impl Ports {
     fn add(&self, port: &Arc<Port>) -> Result {
         let mut table = self.table.lock();
         table.try_create_and_insert(port.number, port.clone(), GFP_KERNEL)?;
-        stats::LISTENERS.inc();
+        port.counters.listeners.inc();
+        stats::HOST_LISTENERS.inc();
         Ok(())
     }
 
     fn remove(&self, port: &Port) {
         let port = self.table.lock().remove(&port.number);
-        if port.is_some() {
-            stats::LISTENERS.dec();
+        if let Some(port) = port {
+            port.counters.listeners.dec();
+            stats::HOST_LISTENERS.dec();
         }
-        drop(port);
     }
 
     /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one

@@ -14,8 +14,8 @@
 //! | the connection ends | `conn` says why, `endpoint` gives everything back |
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog`
-//! closes what makes no progress, `stats` counts, and `view` shows what there is; `history`
-//! remembers what has ended, and `cause` says why.
+//! closes what makes no progress, `stats` counts in each network namespace, and `view` shows what
+//! there is; `history` remembers what has ended, and `cause` says why.
 
 mod accept;
 mod backchannel;
@@ -31,15 +31,18 @@ mod pool;
 mod quota;
 mod read;
 mod reply;
-pub(crate) mod stats;
+mod stats;
 mod stock;
 pub(crate) mod view;
 mod watchdog;
 mod work;
 
-use crate::abstractions::workqueue::{
-    OwnedQueue,
-    Periodic, //
+use crate::abstractions::{
+    pernet::PerNet,
+    workqueue::{
+        OwnedQueue,
+        Periodic, //
+    },
 };
 use core::pin::Pin;
 use kernel::{
@@ -57,6 +60,7 @@ use kernel::{
 pub(crate) use device::Devices;
 pub(crate) use listen::Listener;
 use listen::Ports;
+use stats::Counters;
 pub(crate) use watchdog::start as start_watchdog;
 
 /// The name that `portlist`, nfsd netlink and the RDMA core know us by.
@@ -75,6 +79,8 @@ pub(crate) struct Server {
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     ports: Ports,
+    #[pin]
+    namespaces: PerNet<Counters>,
     next_number: Atomic<u64>,
 }
 
@@ -84,10 +90,11 @@ impl Server {
         let queue = Arc::new(OwnedQueue::new()?, GFP_KERNEL)?;
         let devices = Devices::new(queue.clone())?;
         Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 devices,
                 queue,
                 ports <- Ports::new(),
+                namespaces <- PerNet::register(),
                 next_number: Atomic::new(1),
             }),
             GFP_KERNEL,
@@ -103,11 +110,13 @@ impl Server {
 /// The watchdog of a [`Server`].
 pub(crate) type Watchdog = Pin<KBox<Periodic<Server>>>;
 
-/// Waits, when dropped, until what is queued has run: after it nothing of ours is on the way.
-pub(crate) struct Flush(pub(crate) Arc<OwnedQueue>);
+/// Waits, when dropped, until what is queued has run: after it nothing of ours is on the way. So
+/// it is the last to have the server: taking the folders of namespaces off waits for others who
+/// make or destroy one, and they may wait for what is queued.
+pub(crate) struct Flush(pub(crate) Arc<Server>);
 
 impl Drop for Flush {
     fn drop(&mut self) {
-        self.0.flush();
+        self.0.queue.flush();
     }
 }

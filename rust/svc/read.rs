@@ -14,7 +14,6 @@ use super::{
     cause::Cause,
     endpoint::Endpoint,
     pool::Sink,
-    stats,
     work::Work, //
 };
 use crate::abstractions::rdma::{
@@ -70,7 +69,7 @@ pub(super) fn request(call: Call) {
             }
         }
         Sink::Waits => {
-            stats::PAGE_WAITS.inc();
+            endpoint.shared.counters.page_waits.inc();
             device.want_refill();
         }
         Sink::Refused(call) => {
@@ -155,7 +154,7 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: KBox<Transfer>) -> Re
 
 /// Adds RDMA Reads to the chain, `room` at most; whether these were the last.
 pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
-    let Some(sink) = &call.sink else {
+    let (Some(sink), Some(endpoint)) = (&call.sink, &call.endpoint) else {
         return true;
     };
     if !chain.register(sink, room) {
@@ -177,7 +176,7 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
         }
         // A piece of an operation is not longer than it.
         let taken = u32::try_from(taken).unwrap_or(op.len);
-        stats::READ_BYTES.add(taken);
+        endpoint.shared.counters.read_bytes.add(taken);
         cursor.advance(header, message, taken);
     }
     call.cursor.set(cursor);

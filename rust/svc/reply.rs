@@ -11,7 +11,6 @@ use super::{
     call::Call,
     cause::Cause,
     endpoint::Endpoint,
-    stats,
     work::Work, //
 };
 use crate::{
@@ -146,7 +145,6 @@ impl Reply {
             }
             // A piece of an operation is not longer than it.
             let taken = u32::try_from(taken).unwrap_or(op.len);
-            stats::WRITE_BYTES.add(taken);
             cursor.advance(&self.plan, header, message, taken);
         }
         self.cursor.set(cursor);
@@ -168,8 +166,8 @@ impl Reply {
     }
 
     /// Makes it an error reply.
-    fn set_error(&mut self, answer: Answer, credits: u32) {
-        stats::ERROR_REPLIES.inc();
+    fn set_error(&mut self, endpoint: &Endpoint, answer: Answer, credits: u32) {
+        endpoint.shared.counters.error_replies.inc();
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
@@ -212,14 +210,11 @@ impl Reply {
         if is_inline && is_copied {
             self.copy_inline(rqst)?;
         }
-        let has_writes = self
-            .cursor
-            .get()
-            .peek(&self.plan, header, message)
-            .is_some();
         self.from_pages = is_inline && !is_copied;
-        if has_writes || self.from_pages {
+        let written = self.plan.written_len();
+        if written > 0 || self.from_pages {
             self.take_pages(endpoint, rqst)?;
+            endpoint.shared.counters.write_bytes.add(written);
         } else {
             rqst.keep_result_pages();
         }
@@ -293,7 +288,7 @@ fn prepare(
     reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {
         trace::refused(endpoint.shared.number(), header.xid, len);
-        reply.set_error(Answer::Chunk { xid: header.xid }, credits);
+        reply.set_error(endpoint, Answer::Chunk { xid: header.xid }, credits);
         return Ok(());
     }
     if endpoint.thresholds.invalidate {
@@ -333,14 +328,14 @@ pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
         shared.close(Cause::NoMemory);
         return;
     };
-    reply.set_error(answer, endpoint.count_reply());
+    reply.set_error(endpoint, answer, endpoint.count_reply());
     submit(endpoint, reply, None);
 }
 
 /// Queues the reply. It is refused when the connection is closing, or when the peer has more
 /// replies outstanding than it ever had credits.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
-    stats::REPLIES.inc();
+    endpoint.shared.counters.replies.inc();
     if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), call) {
         endpoint.shared.close(Cause::CreditOverrun);
         endpoint.shared.device.pools.put_reply(reply);

@@ -2,79 +2,125 @@
 
 //! What an admin can read and set: the files of `/proc/sys/sunrpc/svcrdma`.
 //!
-//! Counters grow from insmod on, but for those that say "now". Limits hold for all devices and
-//! take effect with the next connection, Call or tick of the watchdog.
+//! Each network namespace has [`Counters`] of its own, for its listeners and their connections.
+//! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
+//! limits can be set there and read in all. Counters grow from insmod, or from the making of the
+//! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
+//! next connection, Call or tick of the watchdog.
 
-use crate::abstractions::sysctl::{
-    Counter,
-    Entry,
-    Limit,
-    Sysctl,
-    Value, //
+use crate::abstractions::{
+    pernet::{
+        Namespace,
+        Namespaced, //
+    },
+    sysctl::{
+        Counter,
+        Entry,
+        Files,
+        Limit,
+        Value, //
+    },
 };
 use kernel::{
     prelude::*,
-    str::CStr, //
+    str::CStr,
+    sync::Arc, //
 };
-
-/// The folder, below `/proc/sys`.
-const PATH: &CStr = c"sunrpc/svcrdma";
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+        /// The counters of a network namespace.
+        pub(crate) struct Counters {
+            /// Whose they are.
+            pub(super) namespace: Namespace,
+            $($(#[$doc])* pub(super) $name: Counter,)*
+        }
+
+        impl Counters {
+            fn of(namespace: Namespace) -> Self {
+                Self {
+                    namespace,
+                    $($name: Counter::new(),)*
+                }
+            }
+
+            /// Adds its own files.
+            fn add_to<'a>(&'a self, files: &mut KVec<Entry<'a>>) -> Result {
+                $(
+                    let value = Value::Counter(&self.$name);
+                    files.push(Entry { name: $file, value }, GFP_KERNEL)?;
+                )*
+                Ok(())
+            }
+        }
+    };
+}
+
+macro_rules! host_counters {
+    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
         $($(#[$doc])* pub(super) static $name: Counter = Counter::new();)*
-        static COUNTERS: &[Entry] = &[$(Entry { name: $file, value: Value::Counter(&$name) }),*];
+        static HOST_COUNTERS: &[Entry<'_>] =
+            &[$(Entry { name: $file, value: Value::Counter(&$name) }),*];
     };
 }
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident = $file:literal, $default:literal in $min:literal..=$max:literal;)*) => {
         $($(#[$doc])* pub(super) static $name: Limit = Limit::new($default, $min, $max);)*
-        static LIMITS: &[Entry] = &[$(Entry { name: $file, value: Value::Limit(&$name) }),*];
+        static LIMITS: &[Entry<'_>] = &[$(Entry { name: $file, value: Value::Limit(&$name) }),*];
+        static SHOWN_LIMITS: &[Entry<'_>] =
+            &[$(Entry { name: $file, value: Value::Shown(&$name) }),*];
     };
 }
 
 counters! {
     /// Connections that there are now, from the connect request until nothing of them is left.
-    CONNECTIONS = c"connections";
-    /// Listeners that there are now, in all network namespaces.
-    LISTENERS = c"listeners";
+    connections = c"connections";
+    /// Listeners that there are now.
+    listeners = c"listeners";
     /// Connections that were accepted.
-    ACCEPTED = c"accepted";
+    accepted = c"accepted";
     /// Connect requests that were turned away.
-    REJECTED = c"rejected";
+    rejected = c"rejected";
     /// Connections that ended for another reason than the peer's or the server's wish.
-    CLOSED_ABNORMALLY = c"closed_abnormally";
+    closed_abnormally = c"closed_abnormally";
     /// Calls received.
-    CALLS = c"calls";
+    calls = c"calls";
     /// Calls that were decoded but came to nothing: no reply was sent.
-    CALLS_DROPPED = c"calls_dropped";
+    calls_dropped = c"calls_dropped";
     /// Messages that could not be decoded, answered or not.
-    MALFORMED = c"malformed";
+    malformed = c"malformed";
     /// Messages that need no answer and are none of ours: replies, errors, RDMA_DONE.
-    IGNORED = c"ignored";
+    ignored = c"ignored";
     /// Replies sent, error replies included.
-    REPLIES = c"replies";
+    replies = c"replies";
     /// Error replies among them.
-    ERROR_REPLIES = c"error_replies";
+    error_replies = c"error_replies";
     /// Calls to clients (NFSv4.1 callbacks) sent.
-    CALLBACKS = c"callbacks";
+    callbacks = c"callbacks";
     /// Such Calls that are larger than what the client takes: not sent.
-    CALLBACKS_TOO_LARGE = c"callbacks_too_large";
+    callbacks_too_large = c"callbacks_too_large";
     /// Such Calls that a client has answered with an error of the transport.
-    CALLBACKS_REFUSED = c"callbacks_refused";
+    callbacks_refused = c"callbacks_refused";
     /// Replies of clients to them.
-    CALLBACK_REPLIES = c"callback_replies";
+    callback_replies = c"callback_replies";
     /// Bytes of Calls that came by RDMA Read.
-    READ_BYTES = c"read_bytes";
+    read_bytes = c"read_bytes";
     /// Bytes of replies that went by RDMA Write.
-    WRITE_BYTES = c"write_bytes";
+    write_bytes = c"write_bytes";
     /// Work requests posted to send queues.
-    WORK_REQUESTS = c"work_requests";
+    work_requests = c"work_requests";
     /// Replies and Read chunks that had to wait for room in their send queue.
-    SEND_QUEUE_WAITS = c"send_queue_waits";
+    send_queue_waits = c"send_queue_waits";
     /// Calls that had to wait for pages.
-    PAGE_WAITS = c"page_waits";
+    page_waits = c"page_waits";
+}
+
+host_counters! {
+    /// Connections that there are now, in all network namespaces.
+    HOST_CONNECTIONS = c"host_connections";
+    /// Listeners that there are now, in all network namespaces.
+    HOST_LISTENERS = c"host_listeners";
     /// Receive buffers that were added because the shared queue ran low.
     RECEIVES_ADDED = c"receives_added";
     /// Allocations for a Call or a reply because a pool was empty.
@@ -105,7 +151,27 @@ limits! {
     RELEASE = c"release", 0 in 0..=1;
 }
 
-/// Makes the files. May sleep.
-pub(crate) fn register() -> Result<Sysctl> {
-    Sysctl::register(PATH, &[COUNTERS, LIMITS])
+impl Namespaced for Counters {
+    // They are many: they are to be on the stack here only.
+    #[inline(never)]
+    fn new(namespace: Namespace) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self::of(namespace), GFP_KERNEL)?)
+    }
+}
+
+impl Files for Counters {
+    const PATH: &'static CStr = c"sunrpc/svcrdma";
+
+    fn files(&self) -> Result<KVec<Entry<'_>>> {
+        let mut files = KVec::new();
+        self.add_to(&mut files)?;
+        let (counters, limits) = match self.namespace.is_initial {
+            true => (HOST_COUNTERS, LIMITS),
+            false => (&[] as &[_], SHOWN_LIMITS),
+        };
+        for entry in [counters, limits].iter().copied().flatten() {
+            files.push(*entry, GFP_KERNEL)?;
+        }
+        Ok(files)
+    }
 }

@@ -53,7 +53,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device connection peer phase age_seconds calls unanswered credits \
-         receive_bytes send_bytes posted waiting oldest_seconds reading_kib\n"
+         receive_bytes send_bytes posted waiting oldest_seconds reading_kib net\n"
     );
     server
         .devices
@@ -79,7 +79,7 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
             let load = endpoint.load();
             seq_print!(
                 m,
-                " {} {} {} {} {} {}\n",
+                " {} {} {} {} {} {}",
                 endpoint.thresholds.receive,
                 endpoint.thresholds.send,
                 load.fifo.posted,
@@ -88,8 +88,9 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
                 load.reading_kib
             );
         }
-        None => seq_print!(m, " - - - - - -\n"),
+        None => seq_print!(m, " - - - - - -"),
     }
+    seq_print!(m, " {}\n", shared.counters.namespace.number);
 }
 
 /// The devices, used or not.

@@ -71,8 +71,10 @@ impl Client {
         )
     }
 
-    /// Carries out the RDMA Writes of `plan`; none exceeds a segment or writes a byte twice.
+    /// Carries out the RDMA Writes of `plan`; none exceeds a segment or writes a byte twice, and
+    /// together they are as long as it says.
     pub(crate) fn write(&mut self, plan: &ReplyPlan, stream: &[u8], cuts: &[u32]) {
+        let mut written = 0;
         let mut cuts = Cuts::new(cuts);
         let mut cursor = WriteCursor::new(plan);
         while let Some(op) = cursor.peek(plan, &self.header, &self.msg) {
@@ -83,7 +85,9 @@ impl Client {
             self.memory.read(op.handle, op.remote, op.len);
             self.memory.write(op.handle, op.remote, bytes, FRESH);
             cursor.advance(plan, &self.header, &self.msg, len);
+            written += len;
         }
+        assert_eq!(plan.written_len(), written);
         cursor.advance(plan, &self.header, &self.msg, 1);
         assert_eq!(cursor.peek(plan, &self.header, &self.msg), None);
     }
