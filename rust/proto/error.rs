@@ -5,7 +5,7 @@
 /// Why a received message was refused; one variant per reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Fewer than the 28 bytes of the shortest header.
+    /// Fewer than the 28 bytes of the shortest header, or the 20 of an RDMA_ERROR.
     Short,
     /// More bytes than any receive buffer has.
     Long,

@@ -121,7 +121,8 @@ host_counters! {
     HOST_CONNECTIONS = c"host_connections";
     /// Listeners that there are now, in all network namespaces.
     HOST_LISTENERS = c"host_listeners";
-    /// Receive buffers that were added because the shared queue ran low.
+    /// Receive buffers that were added because the shared queue ran low, or for the credits of
+    /// connections that have their own.
     RECEIVES_ADDED = c"receives_added";
     /// Allocations for a Call or a reply because a pool was empty.
     POOL_MISSES = c"pool_misses";

@@ -77,7 +77,7 @@ TRACE_EVENT(svcrdma_rs_reply,
 		  __entry->sent, __entry->credits)
 );
 
-/* A connection starts to close: cause as in rust/svc/conn.rs, detail with it. */
+/* A connection starts to close: cause as in rust/svc/cause.rs, detail with it. */
 TRACE_EVENT(svcrdma_rs_close,
 	TP_PROTO(u64 conn, u32 cause, int detail),
 	TP_ARGS(conn, cause, detail),
