@@ -260,6 +260,10 @@ impl Connect for Connection {
         discard(&self.endpoint.shared, call);
     }
 
+    fn has_space(&self) -> bool {
+        self.endpoint.has_space()
+    }
+
     fn back(&self) -> Arc<Endpoint> {
         self.endpoint.clone()
     }

@@ -12,7 +12,8 @@ use super::{
     conn::Shared,
     hardware::Hardware,
     history::History,
-    pool::Pools, //
+    pool::Pools,
+    space::Held, //
 };
 use crate::abstractions::{
     rdma::{
@@ -83,6 +84,8 @@ pub(crate) struct Device {
     under_way: Atomic<u32>,
     capacity: Atomic<u32>,
     pub(super) pools: Pools,
+    /// Pages of replies.
+    pub(super) held: Held,
     pub(super) history: History,
     queue: Arc<OwnedQueue>,
     #[pin]
@@ -113,6 +116,7 @@ impl Device {
                 under_way: Atomic::new(0),
                 capacity: Atomic::new(0),
                 pools,
+                held: Held::new(),
                 history,
                 queue,
                 refill <- new_work!("svcrdma refill"),

@@ -15,6 +15,8 @@ use super::{
     conn::Shared,
     quota::Quota,
     read,
+    reply::Reply,
+    space::Space,
     stats,
     work::Work, //
 };
@@ -93,6 +95,7 @@ pub(crate) struct Endpoint {
     failed: AtomicFlag,
     /// Calls to the client that wait or are posted.
     callbacks: Atomic<i32>,
+    space: Space,
     #[pin]
     quota: SpinLock<Quota>,
     #[pin]
@@ -123,6 +126,7 @@ impl Endpoint {
                 receives,
                 failed: AtomicFlag::new(false),
                 callbacks: Atomic::new(0),
+                space: Space::new(),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
                 fifo <- fifo,
             }),
@@ -186,9 +190,32 @@ impl Endpoint {
                 if reply.is_call() {
                     self.end_callback();
                 }
-                self.shared.device.pools.put_reply(reply);
+                self.put_reply(reply);
             }
         }
+    }
+
+    /// A reply is going to be queued: its pages count until [`Self::put_reply`].
+    pub(super) fn hold(&self, reply: &Reply) {
+        self.space.take(&self.shared.device.held, reply.pages());
+    }
+
+    /// Takes a reply back that was queued, or could not be.
+    pub(super) fn put_reply(&self, reply: KBox<Reply>) {
+        let pages = reply.pages();
+        self.shared.device.pools.put_reply(reply);
+        if self.space.put(&self.shared.device.held, pages) {
+            self.shared.inbox.wake();
+        }
+    }
+
+    /// Whether nfsd may handle another Call. In any context; takes no lock.
+    pub(super) fn has_space(&self) -> bool {
+        let has_space = self.space.is_there(&self.shared.device.held);
+        if !has_space {
+            self.shared.counters.reply_waits.inc();
+        }
+        has_space
     }
 
     /// A Call gets its reply: the credits to grant with it.
@@ -265,6 +292,7 @@ impl Endpoint {
         Load {
             fifo: self.fifo.load(),
             reading_kib: self.quota.lock().used().saturating_mul(PAGE_SIZE / 1024),
+            reply_kib: self.space.held().saturating_mul(PAGE_SIZE / 1024),
         }
     }
 
@@ -289,6 +317,8 @@ pub(super) struct Load {
     pub(super) fifo: fifo::Load,
     /// KiB of memory under RDMA Read.
     pub(super) reading_kib: usize,
+    /// KiB of memory that replies hold.
+    pub(super) reply_kib: usize,
 }
 
 impl Handler for Endpoint {

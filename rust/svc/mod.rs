@@ -31,6 +31,7 @@ mod pool;
 mod quota;
 mod read;
 mod reply;
+mod space;
 mod stats;
 mod stock;
 pub(crate) mod view;

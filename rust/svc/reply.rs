@@ -109,6 +109,11 @@ impl Reply {
         self.pages.is_some()
     }
 
+    /// How many.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.as_ref().map_or(0, |pages| pages.pages())
+    }
+
     /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all.
     /// Error replies have no Call.
     pub(super) fn build<'m>(
@@ -336,9 +341,10 @@ pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
 /// replies outstanding than it ever had credits.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
     endpoint.shared.counters.replies.inc();
+    endpoint.hold(&reply);
     if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), call) {
         endpoint.shared.close(Cause::CreditOverrun);
-        endpoint.shared.device.pools.put_reply(reply);
+        endpoint.put_reply(reply);
     }
 }
 

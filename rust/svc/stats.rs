@@ -114,6 +114,8 @@ counters! {
     send_queue_waits = c"send_queue_waits";
     /// Calls that had to wait for pages.
     page_waits = c"page_waits";
+    /// Times that nfsd had to leave Calls because replies hold too many pages.
+    reply_waits = c"reply_waits";
 }
 
 host_counters! {
@@ -137,6 +139,11 @@ limits! {
     READ_PAGES = c"read_pages_per_device", 16384 in 4224..=4194304;
     /// Pages that one connection may have under RDMA Read; one Call may always read.
     READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
+    /// Pages that the replies of all connections of a device together hold, before those that hold
+    /// some get no more Calls handled.
+    REPLY_PAGES = c"reply_pages_per_device", 16384 in 1..=4194304;
+    /// Pages that the replies of one connection hold before no more of its Calls are handled.
+    REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that posted work may take before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
     /// Seconds after which a connection must have made its first Call.

@@ -53,7 +53,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device connection peer phase age_seconds calls unanswered credits \
-         receive_bytes send_bytes posted waiting oldest_seconds reading_kib net\n"
+         receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net\n"
     );
     server
         .devices
@@ -79,16 +79,17 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
             let load = endpoint.load();
             seq_print!(
                 m,
-                " {} {} {} {} {} {}",
+                " {} {} {} {} {} {} {}",
                 endpoint.thresholds.receive,
                 endpoint.thresholds.send,
                 load.fifo.posted,
                 load.fifo.waiting,
                 load.fifo.oldest,
-                load.reading_kib
+                load.reading_kib,
+                load.reply_kib
             );
         }
-        None => seq_print!(m, " - - - - - -"),
+        None => seq_print!(m, " - - - - - - -"),
     }
     seq_print!(m, " {}\n", shared.counters.namespace.number);
 }

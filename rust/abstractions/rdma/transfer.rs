@@ -95,6 +95,11 @@ impl Transfer {
         self.stream.capacity()
     }
 
+    /// The number of pages in it.
+    pub(crate) fn pages(&self) -> usize {
+        self.stream.pages().len()
+    }
+
     /// The bytes, which the device does not see (any more): undoes the mapping.
     pub(crate) fn stream_mut(&mut self) -> &mut Stream {
         self.unmap();

@@ -125,6 +125,13 @@ impl<T: Item> Inbox<T> {
         item
     }
 
+    /// Has nfsd look again for items, after it was told that it must not handle them.
+    pub(crate) fn wake(&self) {
+        if let Some(target) = &self.inner.lock().target {
+            target.enqueue();
+        }
+    }
+
     /// Has nfsd close the transport, now or as soon as there is one; takes no more items.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();

@@ -41,7 +41,7 @@ impl<L: Listen> ListenerOps<L> {
     pub(super) const OPS: bindings::svc_xprt_ops = bindings::svc_xprt_ops {
         xpo_create: Some(Self::create),
         xpo_accept: Some(Self::accept),
-        xpo_has_wspace: Some(has_wspace),
+        xpo_has_wspace: Some(always),
         xpo_recvfrom: Some(Self::recvfrom),
         xpo_sendto: Some(no_rqst),
         xpo_result_payload: Some(no_payload),
@@ -144,7 +144,7 @@ impl<C: Connect> ConnectionOps<C> {
     pub(super) const OPS: bindings::svc_xprt_ops = bindings::svc_xprt_ops {
         xpo_create: Some(no_create),
         xpo_accept: Some(no_accept),
-        xpo_has_wspace: Some(has_wspace),
+        xpo_has_wspace: Some(Self::has_wspace),
         xpo_recvfrom: Some(Self::recvfrom),
         xpo_sendto: Some(Self::sendto),
         xpo_result_payload: Some(Self::result_payload),
@@ -208,6 +208,15 @@ impl<C: Connect> ConnectionOps<C> {
 
     /// # Safety
     ///
+    /// `xprt` is a connection of type `C`.
+    unsafe extern "C" fn has_wspace(xprt: *mut bindings::svc_xprt) -> c_int {
+        // SAFETY: By the safety requirements of this function.
+        let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
+        c_int::from(transport.data.has_space())
+    }
+
+    /// # Safety
+    ///
     /// `xprt` is a connection of type `C`, and `ctxt` is null or one of its Calls.
     unsafe extern "C" fn release_ctxt(xprt: *mut bindings::svc_xprt, ctxt: *mut c_void) {
         if ctxt.is_null() {
@@ -233,12 +242,12 @@ impl<C: Connect> ConnectionOps<C> {
     }
 }
 
-/// A reply can always be taken: what does not fit waits in a queue of its connection.
+/// A listener sends nothing.
 ///
 /// # Safety
 ///
 /// None.
-unsafe extern "C" fn has_wspace(_xprt: *mut bindings::svc_xprt) -> c_int {
+unsafe extern "C" fn always(_xprt: *mut bindings::svc_xprt) -> c_int {
     1
 }
 

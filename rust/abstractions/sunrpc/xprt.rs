@@ -92,6 +92,10 @@ pub(crate) trait Connect: Sized + Send + Sync + 'static {
     /// Sends the results of `call`. In an nfsd thread; must not wait for the peer.
     fn sendto(&self, call: Self::Call, rqst: &mut Rqst<'_>);
 
+    /// Whether another Call may be handled. After `false` the inbox has to be woken when one may
+    /// ([`Inbox::wake`]). In any context; takes no lock, as `sunrpc` holds some.
+    fn has_space(&self) -> bool;
+
     /// Takes back a Call that gets no reply.
     fn release(&self, call: Self::Call);
 

@@ -25,6 +25,11 @@ const CHUNK: usize = 256 << 10;
 /// Size of the Write and Reply chunks, and what is read into them, in bytes.
 const READ: u32 = 128 << 10;
 
+/// READs of a peer that takes no replies: no more than Linux servers let it have before the first
+/// one; and what each asks for.
+const READS: u32 = 32;
+const LARGE_READ: u32 = 1 << 20;
+
 /// Calls of a peer that overruns its credits: twice what Linux servers grant by default, or more.
 const CALLS: u32 = 256;
 
@@ -52,6 +57,8 @@ pub(crate) enum Stage {
     /// The server cannot send its reply, because no Receive is posted; nor does that end by itself,
     /// as the peer asks for RNR retries without end (see [`peer::offer`]).
     NoReceive,
+    /// The same with READs of 1 MiB, whose results the server can write.
+    NoReceiveReads,
     /// A Send of several packets is on its way.
     Send,
     /// More Calls are sent than the server grants credits.
@@ -71,6 +78,7 @@ impl Stage {
         Self::WriteChunk,
         Self::ReplyChunk,
         Self::NoReceive,
+        Self::NoReceiveReads,
         Self::Send,
         Self::Overrun,
     ];
@@ -88,6 +96,7 @@ impl Stage {
             Self::WriteChunk => "write-chunk",
             Self::ReplyChunk => "reply-chunk",
             Self::NoReceive => "no-receive",
+            Self::NoReceiveReads => "no-receive-reads",
             Self::Send => "send",
             Self::Overrun => "overrun",
         }
@@ -164,6 +173,7 @@ impl Way {
                 receives: 0,
                 ..Manners::default()
             }),
+            Stage::NoReceiveReads => self.no_receive_reads(),
             Stage::Send => self.long_send(),
             Stage::Overrun => self.overrun(),
         }
@@ -246,6 +256,24 @@ impl Way {
         offer(&mut message, whole(&memory));
         peer.send(&message)?;
         take_away(&mut memory, turn);
+        Ok(Remains::Peer(Box::new(peer), Some(memory)))
+    }
+
+    fn no_receive_reads(&self) -> Result<Remains> {
+        let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
+        let manners = Manners {
+            receives: 0,
+            ..Manners::default()
+        };
+        let mut peer = Peer::connect(&self.target, manners)?;
+        let memory = peer.region(LARGE_READ as usize)?;
+        for _ in 0..READS {
+            let xid = peer.xid();
+            let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
+            message.writes = vec![vec![whole(&memory)]];
+            peer.send(&message)?;
+            peer.wait_sent()?;
+        }
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
