@@ -5,6 +5,7 @@
  */
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/ratelimit.h>
 #include <linux/scatterlist.h>
 #include <linux/sysctl.h>
@@ -390,17 +391,25 @@ void svcrdma_helper_wait_last_wqe(struct ib_qp *qp)
 	wait_for_completion_timeout(&qp->srq_completion, 5 * HZ);
 }
 
-/* Puts whole pages into a memory region that is not valid; returns how many it has. */
+/*
+ * Puts whole pages, at a random address, into a memory region that is not valid; returns how
+ * many it has.
+ */
 int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 *addrs,
 			  u32 count)
 {
+	int put;
+
 	sg_init_table(list, count);
 	for (u32 i = 0; i < count; i++) {
 		sg_dma_address(&list[i]) = addrs[i];
 		sg_dma_len(&list[i]) = PAGE_SIZE;
 	}
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
-	return ib_map_mr_sg(mr, list, count, NULL, PAGE_SIZE);
+	put = ib_map_mr_sg(mr, list, count, NULL, PAGE_SIZE);
+	/* Half of all addresses, so that none wraps. */
+	mr->iova = (get_random_u64() >> 1) & PAGE_MASK;
+	return put;
 }
 
 struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,

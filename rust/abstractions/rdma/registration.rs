@@ -5,7 +5,9 @@
 //! Where a device takes only registered memory as the sink of an RDMA Read, as iWARP does, the peer
 //! is told a key of it and could write there by itself. So a [`Registration`] has nothing but the
 //! pages of one Call, is valid from a work request before the Reads to one behind them, and is
-//! destroyed by whoever takes the pages back without a completion of the latter.
+//! destroyed by whoever takes the pages back without a completion of the latter. All connections of
+//! a device share its protection domain, so another peer that knew key and address could write there
+//! as well: the address is another one each time, and nothing that can be guessed.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -106,6 +108,8 @@ impl Drop for Region {
 /// `ended` until work is done that was posted with them.
 pub(crate) struct Registration {
     regions: KVec<Region>,
+    /// Pages of all: not more than it was made for, though the last region may have room.
+    room: usize,
     /// Pages of each.
     pages: usize,
     /// What the RDMA core takes addresses from; one for each page of a region.
@@ -140,6 +144,7 @@ impl Registration {
         // INVARIANT: No region is valid.
         let this = Self {
             regions,
+            room: pages,
             pages: each as usize,
             list,
             access: kind.access,
@@ -152,10 +157,10 @@ impl Registration {
 
     /// The number of pages there is room for.
     pub(crate) fn capacity(&self) -> usize {
-        self.regions.len().saturating_mul(self.pages)
+        self.room
     }
 
-    /// Puts the pages at `addrs` into the regions, which get new keys.
+    /// Puts the pages at `addrs` into the regions, which get new keys and addresses.
     ///
     /// # Errors
     ///
