@@ -67,9 +67,11 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
 }
 
 /// The peer could not take the Call of ours with this XID: nfsd is told, and does not wait for a
-/// reply. In a completion.
+/// reply, unless that happens all the time. In a completion.
 pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
-    match complete(endpoint, xid, &rpc::system_error(xid), credits) {
+    let is_told =
+        endpoint.may_refuse() && complete(endpoint, xid, &rpc::system_error(xid), credits);
+    match is_told {
         true => endpoint.shared.counters.callbacks_refused.inc(),
         false => endpoint.shared.counters.ignored.inc(),
     }

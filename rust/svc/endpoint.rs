@@ -95,6 +95,8 @@ pub(crate) struct Endpoint {
     failed: AtomicFlag,
     /// Calls to the client that wait or are posted.
     callbacks: Atomic<i32>,
+    /// Whether the client has refused one since the last tick.
+    has_refused: AtomicFlag,
     space: Space,
     #[pin]
     quota: SpinLock<Quota>,
@@ -126,6 +128,7 @@ impl Endpoint {
                 receives,
                 failed: AtomicFlag::new(false),
                 callbacks: Atomic::new(0),
+                has_refused: AtomicFlag::new(false),
                 space: Space::new(),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
                 fifo <- fifo,
@@ -264,6 +267,12 @@ impl Endpoint {
         true
     }
 
+    /// Whether nfsd is to hear that the client has refused a Call: it sends that again at once, so not
+    /// more than once in a tick. With others it waits until it gives up.
+    pub(super) fn may_refuse(&self) -> bool {
+        !self.has_refused.xchg(true, Relaxed)
+    }
+
     pub(super) fn end_callback(&self) {
         self.callbacks.add(-1, Relaxed);
     }
@@ -302,6 +311,7 @@ impl Endpoint {
             self.shared.close(Cause::QueuePair);
             return;
         }
+        self.has_refused.store(false, Relaxed);
         self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),

@@ -10,7 +10,13 @@ use crate::{
     rpc, session,
     xdr::Xdr,
 };
+use std::time::{Duration, Instant};
 use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+/// For how long all callbacks are refused, and how often one may be repeated meanwhile: a server
+/// that does so as fast as it can does it thousands of times.
+const REFUSING: Duration = Duration::from_secs(5);
+const MOST_REPEATED: u32 = 50;
 
 pub(super) const ROWS: &[Row] = &[
     Row::file_script(
@@ -37,6 +43,16 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_VERS", |b| {
         refused(b, &[error_code::VERS, 2, 2])
+    }),
+    Row::file_script("RFC 8167, 5.4", "callbacks refused, whatever comes", |b| {
+        let (mut peer, callback) = called(b)?;
+        refuse(&mut peer, callback.xid, &[error_code::CHUNK])?;
+        let count = refuse_all(&mut peer, Instant::now() + REFUSING)?;
+        require(
+            count <= MOST_REPEATED,
+            format!("it was repeated {count} times in {REFUSING:?}"),
+        )?;
+        still_served(&mut peer, pass_over)
     }),
     Row::file_script("RFC 8167, 5.2", "callback answered twice", |b| {
         let (mut peer, callback) = called(b)?;
@@ -100,6 +116,25 @@ fn refused(bench: &Bench<'_>, error: &[u32]) -> Result {
     still_served(&mut peer, |peer, callback| {
         refuse(peer, callback.xid, error)
     })
+}
+
+/// Refuses callbacks until `end`; returns how many there were.
+fn refuse_all(peer: &mut Peer, end: Instant) -> Result<u32> {
+    let mut count = 0;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match peer.receive(left)? {
+            Incoming::Silence => return Ok(count),
+            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+                refuse(peer, reply.xid, &[error_code::CHUNK])?;
+                count += 1;
+            }
+            incoming => return Err(Error::new(format!("{incoming:?}"))),
+        }
+        if left.is_zero() {
+            return Ok(count);
+        }
+    }
 }
 
 /// Sends an RDMA_ERROR (RFC 8166, section 4.2.4).
