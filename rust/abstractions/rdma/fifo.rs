@@ -100,6 +100,8 @@ enum Gate<H: Handler, E: Events> {
 /// Work that waits.
 struct Job<W: Work> {
     work: W,
+    /// When its first work request was posted, as [`Inner::now`].
+    since: Option<u32>,
     /// Until all is built.
     basis: Option<W::Basis>,
 }
@@ -112,7 +114,7 @@ struct Slot<W> {
     work: Option<W>,
     /// Whether it completes visibly.
     signalled: bool,
-    /// When it was posted, as [`Inner::now`].
+    /// When the first of its work was posted, as [`Inner::now`].
     posted: u32,
 }
 
@@ -185,6 +187,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         let mut inner = self.inner.lock();
         let job = Job {
             work,
+            since: None,
             basis: Some(basis),
         };
         let refused = match inner.gate {
@@ -263,7 +266,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Gate::Open(qp) = &mut self.gate else {
             return Step::Idle;
         };
-        let Some(Job { work, basis }) = self.waiting.front_mut() else {
+        let Some(Job { work, since, basis }) = self.waiting.front_mut() else {
             return Step::Idle;
         };
         let room = self.queue.room() as usize;
@@ -279,6 +282,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             (0, _) => return self.fail(E2BIG),
             _ => {}
         }
+        // A peer that lets it go on piece by piece does not get the time of each.
+        let since = *since.get_or_insert(self.now);
         let signal = !whole || self.signals.next(work.holds_resources());
         if whole {
             // A Receive buffer is posted again before the peer may send another message.
@@ -295,7 +300,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
                 slot.seq = seq;
                 slot.signalled = signal && i == count.wrapping_sub(1);
-                slot.posted = self.now;
+                slot.posted = since;
             }
         }
         if whole {
