@@ -413,6 +413,26 @@ impl Pools {
         Ok(())
     }
 
+    /// Makes replies that completions may have taken, as they cannot make any. May sleep.
+    pub(super) fn top_up(&self) {
+        let (missing, pd) = {
+            let inner = self.inner.lock();
+            let missing = REPLIES.saturating_sub(inner.replies.len());
+            (missing, inner.pd.clone())
+        };
+        // Not before there is hardware.
+        let Some(pd) = pd else {
+            return;
+        };
+        for _ in 0..missing {
+            let Ok(reply) = SendBuffer::new(&pd).and_then(Reply::new) else {
+                // At the next tick.
+                return;
+            };
+            self.put_reply(reply);
+        }
+    }
+
     /// Frees what was not needed since the last tick, half of it at a time. May sleep.
     pub(super) fn trim(&self) {
         self.trim_pages();
