@@ -11,9 +11,11 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 skip() { echo "SKIP: $*" >&2; exit 77; }
 note() { echo "$*" >&2; }
 
-# wait_for SECONDS COMMAND...: until it succeeds; fails after that time.
+# wait_for SECONDS COMMAND...: until it succeeds; fails after that time. On the debug kernel all
+# takes longer.
 wait_for() {
 	local end=$((SECONDS + $1))
+	[[ ! -e $LEAKS ]] || ((end += 3 * $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		((SECONDS < end)) || { echo "timed out waiting for: $*" >&2; return 1; }
