@@ -5,7 +5,9 @@
 //! nfsd goes on as soon as a reply is queued, with other pages, and a peer may take its replies
 //! slowly or never. So a connection whose replies hold as many pages as they may gets no more of
 //! its Calls handled: `xpo_has_wspace` says so, no thread waits, and the Calls stay in the inbox.
-//! What may be held beyond that are the replies of the Calls that threads have at hand.
+//! What may be held beyond that are the replies of the Calls that threads have at hand: until the
+//! first of these is queued nothing is known of them, so each connection may come to one for each
+//! thread.
 //!
 //! A connection without such pages always has space. One that has none holds some, and gets space
 //! when the device is done with them: nobody has to remember who waits.
