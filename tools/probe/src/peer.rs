@@ -173,14 +173,13 @@ impl Peer {
         self.send_bytes(&message.encode())
     }
 
-    /// Waits until a Send has arrived at the server or failed.
-    pub(crate) fn wait_sent(&mut self) -> Result<()> {
+    /// Waits until a Send has arrived at the server; returns whether the connection stands then.
+    pub(crate) fn wait_sent(&mut self) -> Result<bool> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.wait(deadline)? {
-                Wakeup::Completion(Completion { id: SEND, .. }) | Wakeup::Event(_) => {
-                    return Ok(());
-                }
+                Wakeup::Completion(done) if done.id == SEND => return Ok(done.status == 0),
+                Wakeup::Event(_) => return Ok(false),
                 Wakeup::Completion(_) => (),
                 Wakeup::Timeout => return Err(Error::new("a Send never completed")),
             }

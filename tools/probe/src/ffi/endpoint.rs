@@ -119,15 +119,16 @@ impl Endpoint {
         })
     }
 
-    /// Describes the queue pair.
+    /// Describes the queue pair. siw shows a completion before it frees the slot, so the one who has
+    /// seen the last of `depth` completions may need one slot more.
     fn attributes(&self, depth: u32) -> bindings::ibv_qp_init_attr {
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut attr: bindings::ibv_qp_init_attr = unsafe { mem::zeroed() };
         attr.send_cq = self.cq.as_ptr();
         attr.recv_cq = self.cq.as_ptr();
         attr.qp_type = bindings::IBV_QPT_RC;
-        attr.cap.max_send_wr = depth;
-        attr.cap.max_recv_wr = depth;
+        attr.cap.max_send_wr = depth + 1;
+        attr.cap.max_recv_wr = depth + 1;
         attr.cap.max_send_sge = 1;
         attr.cap.max_recv_sge = 1;
         attr
