@@ -484,3 +484,16 @@ bool svcrdma_helper_keep(struct rdma_cm_id *id)
 	symbol_put(svcrdma_keep);
 	return kept;
 }
+
+/* svcrdma_keep.h: -ENOENT if svcrdma_keep.ko is not loaded, -ENOMEM if false. */
+int svcrdma_helper_keep_name(char (*name)[8])
+{
+	typeof(&svcrdma_keep_name) keep = symbol_get(svcrdma_keep_name);
+	bool kept;
+
+	if (!keep)
+		return -ENOENT;
+	kept = keep(name);
+	symbol_put(svcrdma_keep_name);
+	return kept ? 0 : -ENOMEM;
+}

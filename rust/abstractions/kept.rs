@@ -24,11 +24,14 @@ use kernel::{
 global_lock! {
     // SAFETY: `Kept::new` initialises it before this module offers its function to others: a
     // symbol of a module is found only after its initialisation.
-    unsafe(uninit) static IDS: Mutex<KVec<Id>> = KVec::new();
+    unsafe(uninit) static HELD: Mutex<Held> = Held::new();
 }
 
-/// Whether [`IDS`] is initialised.
+/// Whether [`HELD`] is initialised.
 static IS_USED: Atomic<i32> = Atomic::new(0);
+
+/// What ids show up to its zero, as whose they are.
+type Name = [u8; 8];
 
 /// An id without a queue pair; dropping it destroys it, which disconnects the peer. Sleeps.
 ///
@@ -47,6 +50,22 @@ impl Drop for Id {
     }
 }
 
+/// What the module holds. The order of the fields is the order of teardown.
+struct Held {
+    ids: KVec<Id>,
+    /// Names that the ids show.
+    names: KVec<KBox<Name>>,
+}
+
+impl Held {
+    const fn new() -> Self {
+        Self {
+            ids: KVec::new(),
+            names: KVec::new(),
+        }
+    }
+}
+
 extern "C" {
     /// Waits until each task has slept, or was in user space: none is in a function of this module
     /// any more that it was in before, not even preempted. Sleeps (include/linux/rcupdate.h).
@@ -61,7 +80,7 @@ impl Kept {
     pub(crate) fn new() -> Result<Self> {
         IS_USED.cmpxchg(0, 1, Full).map_err(|_| EBUSY)?;
         // SAFETY: Only the first to come here has got past the line above.
-        unsafe { IDS.init() };
+        unsafe { HELD.init() };
         Ok(Self(PhantomData))
     }
 }
@@ -69,9 +88,12 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         // Not destroyed under the lock, which handlers take.
-        let ids = core::mem::take(&mut *IDS.lock());
-        pr_info!("disconnecting {} connections that were kept\n", ids.len());
-        drop(ids);
+        let held = core::mem::replace(&mut *HELD.lock(), Held::new());
+        pr_info!(
+            "disconnecting {} connections that were kept\n",
+            held.ids.len()
+        );
+        drop(held);
         // A handler that has given its id up for a device's removal may not have returned yet.
         // SAFETY: The function has no preconditions but that it may sleep.
         unsafe { synchronize_rcu_tasks() };
@@ -90,14 +112,14 @@ unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
         return false;
     };
     {
-        let mut ids = IDS.lock();
+        let mut held = HELD.lock();
         // The caller's workqueue may be what freeing memory waits for.
-        if ids.reserve(1, GFP_NOWAIT).is_err() {
+        if held.ids.reserve(1, GFP_NOWAIT).is_err() {
             return false;
         }
         // There is room.
         // INVARIANT: By the safety requirements of this function, as it returns true.
-        let _ = ids.push_within_capacity(Id(id));
+        let _ = held.ids.push_within_capacity(Id(id));
     }
     // Not under the lock of the list: a handler takes them the other way round. What happens to
     // the id until then is told the old handler, which is still there.
@@ -114,11 +136,29 @@ unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
     true
 }
 
+/// See include/svcrdma_keep.h.
+///
+/// # Safety
+///
+/// `name` is from a `KBox<Name>`, and the caller's to free.
+#[no_mangle]
+unsafe extern "C" fn svcrdma_keep_name(name: *mut Name) -> bool {
+    let mut held = HELD.lock();
+    if held.names.reserve(1, GFP_NOWAIT).is_err() {
+        return false;
+    }
+    // SAFETY: By the safety requirements of this function, as it returns true.
+    let name = unsafe { KBox::from_raw(name) };
+    // There is room.
+    let _ = held.names.push_within_capacity(name);
+    true
+}
+
 /// What happens to an id that is kept is nothing to us, but for the removal of its device.
 ///
 /// # Safety
 ///
-/// The RDMA core calls this for an id of [`IDS`], or for one that [`Kept`] is about to destroy.
+/// The RDMA core calls this for an id of [`HELD`], or for one that [`Kept`] is about to destroy.
 unsafe extern "C" fn event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
@@ -134,7 +174,7 @@ unsafe extern "C" fn event(
 
 /// Takes `id` off the list; `false` if it was not there.
 fn forget(id: *mut bindings::rdma_cm_id) -> bool {
-    let mut ids = IDS.lock();
+    let ids = &mut HELD.lock().ids;
     let Some(index) = ids.iter().position(|other| other.0.as_ptr() == id) else {
         return false;
     };

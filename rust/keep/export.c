@@ -6,3 +6,4 @@
 #include <svcrdma_keep.h>
 
 EXPORT_SYMBOL_GPL(svcrdma_keep);
+EXPORT_SYMBOL_GPL(svcrdma_keep_name);

@@ -276,8 +276,7 @@ leak_check() {
 leaks_of_ours() {
 	awk '
 		FILENAME != "-" { address[++n] = $1; name[n] = $3; next }
-		# The name that kept ids have stays for good, see rust/abstractions/rdma/handover.rs.
-		function show() { if (ours && record !~ / 73 76 63 72 64 6d 61 00 /) printf "%s", record; record = ""; ours = 0 }
+		function show() { if (ours) printf "%s", record; record = ""; ours = 0 }
 		/^unreferenced object/ { show() }
 		/\[svcrdma/ { ours = 1 }
 		$1 ~ /^0xffffffff/ {

@@ -6,6 +6,7 @@
 
 use crate::abstractions::bindings;
 use kernel::{
+    error::to_result,
     prelude::*,
     sync::atomic::{
         Acquire,
@@ -36,8 +37,8 @@ static CALLER: Atomic<usize> = Atomic::new(0);
 static IS_HANDED_OVER: AtomicFlag = AtomicFlag::new(false);
 
 /// Whose the ids are, as `rdma resource show cm_id` says it; needed before there are any, and until
-/// there are none. On the heap, as ids may outlive this module, see [`Parting::Later`]; then it
-/// stays there for good.
+/// there are none. On the heap, as ids may outlive this module, see [`Parting::Later`]; then
+/// `svcrdma_keep.ko` gets it too.
 pub(crate) struct Caller(());
 
 impl Caller {
@@ -58,10 +59,17 @@ impl Drop for Caller {
     fn drop(&mut self) {
         // CAST: The address that `new` has stored.
         let name = CALLER.xchg(0, Full) as *mut Name;
-        if !IS_HANDED_OVER.load(Acquire) {
-            // SAFETY: From a box, as there is one `Caller` at a time, and no id is left that shows
-            // it.
-            drop(unsafe { KBox::from_raw(name) });
+        let kept = match IS_HANDED_OVER.load(Acquire) {
+            // SAFETY: From a box, as there is one `Caller` at a time; not used again if it is kept.
+            true => to_result(unsafe { bindings::keep_name(name) }),
+            false => Err(ENOENT),
+        };
+        match kept {
+            Ok(()) => {}
+            // SAFETY: As above. No id is left that shows it: what was kept has gone with
+            // `svcrdma_keep.ko`.
+            Err(ENOENT) => drop(unsafe { KBox::from_raw(name) }),
+            Err(_) => pr_warn!("8 bytes stay for good: the name of connections that are kept\n"),
         }
     }
 }
