@@ -101,6 +101,9 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The kernel's form of it. `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data`
+    /// as one `unsigned long`, of an `i64`'s size and alignment on the 64-bit kernels this module is
+    /// for, and keeps it within `extra1` and `extra2`, which it only reads.
     fn table(&self) -> bindings::ctl_table {
         let (data, mode, min, max) = match self.value {
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
@@ -166,12 +169,9 @@ impl<F: Files> Sysctl<F> {
         for entry in files.files()?.iter() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
-        // SAFETY: The path is static; what the table points to is static or in `files`, which
-        // nobody can change while it is shared; both and the table itself, on the heap, stay until
-        // `drop` has taken the registration off, and the namespace does by the safety requirements
-        // of this function. `proc_doulongvec_minmax` reads and writes `data` as one `unsigned
-        // long`, which is an `i64`'s size and alignment on the 64-bit kernels this module is for,
-        // and keeps it within `extra1` and `extra2`.
+        // SAFETY: The path is static. The table, on the heap, and what it points to, static or in
+        // the shared `files`, stay until `drop`; so does the namespace by the safety requirements
+        // of this function. The handler uses the pointers as `Entry::table` says.
         let header = unsafe {
             bindings::register_net_sysctl_sz(
                 net,

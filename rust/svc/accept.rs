@@ -29,7 +29,7 @@ use crate::{
                 Parts,
                 Qp, //
             },
-            receive_pool::RECEIVE_SIZE, //
+            receive_queue::RECEIVE_SIZE, //
         },
         sunrpc::xprt::{
             New,

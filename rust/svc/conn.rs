@@ -16,6 +16,10 @@ use super::{
     device::Device,
     endpoint::Endpoint,
     history::seconds_since,
+    phase::{
+        Doomed,
+        Phase, //
+    },
     stats::{
         self,
         Counters, //
@@ -68,30 +72,6 @@ use svcrdma_proto::{
     cm::Peer,
     credits::Credits, //
 };
-
-/// The phase of a connection, with what is there only then.
-enum Phase {
-    /// The peer waits to be accepted.
-    Pending(CmId<Shared>),
-    /// An nfsd thread has taken the id and accepts it.
-    Accepting,
-    /// Calls come in.
-    Established(Arc<Endpoint>),
-    /// The first cause is known; our workqueue takes the rest down.
-    Closing(Doomed),
-    /// Nothing of the hardware is left.
-    Dead,
-}
-
-/// What is to be taken down when a connection closes.
-enum Doomed {
-    /// An id that was not accepted.
-    Id(CmId<Shared>),
-    /// An accepted connection, and how its peer learns of the end.
-    Endpoint(Arc<Endpoint>, Parting),
-    /// Nothing, or whoever accepts does it.
-    Nothing,
-}
 
 /// What the lock protects.
 struct State {
@@ -197,14 +177,7 @@ impl Shared {
 
     /// Takes the id to accept it; none if the connection is closing.
     pub(super) fn take_pending(&self) -> Option<CmId<Shared>> {
-        let mut state = self.state.lock();
-        match core::mem::replace(&mut state.phase, Phase::Accepting) {
-            Phase::Pending(id) => Some(id),
-            other => {
-                state.phase = other;
-                None
-            }
-        }
+        self.state.lock().phase.take_pending()
     }
 
     /// The connection is accepted; `false` if it is closing, and the caller takes it down.
@@ -238,16 +211,9 @@ impl Shared {
     pub(super) fn close(self: &Arc<Self>, cause: Cause) {
         {
             let mut state = self.state.lock();
-            let doomed = match core::mem::replace(&mut state.phase, Phase::Dead) {
-                Phase::Pending(id) => Doomed::Id(id),
-                Phase::Accepting => Doomed::Nothing,
-                Phase::Established(endpoint) => Doomed::Endpoint(endpoint, cause.parting()),
-                closed => {
-                    state.phase = closed;
-                    return;
-                }
-            };
-            state.phase = Phase::Closing(doomed);
+            if !state.phase.close(cause.parting()) {
+                return;
+            }
         }
         self.is_closing.store(true, Relaxed);
         self.report(cause);
@@ -340,19 +306,12 @@ impl Shared {
     /// How it is now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
-        let (phase, endpoint) = match &state.phase {
-            Phase::Pending(_) => ("pending", None),
-            Phase::Accepting => ("accepting", None),
-            Phase::Established(endpoint) => ("established", Some(endpoint.clone())),
-            Phase::Closing(_) => ("closing", None),
-            Phase::Dead => ("dead", None),
-        };
         Snapshot {
-            phase,
+            phase: state.phase.name(),
             calls: state.calls,
             unanswered: state.credits.unanswered(),
             granted: state.credits.grant(),
-            endpoint,
+            endpoint: state.phase.endpoint().cloned(),
         }
     }
 

@@ -11,10 +11,10 @@
 //! | nfsd sends the results | `reply` |
 //! | `work` is posted and completes | `endpoint` |
 //! | nfsd calls the client back | `backchannel` |
-//! | the connection ends | `conn` says why, `endpoint` gives everything back |
+//! | the connection ends, its last `phase` | `conn` says why, `endpoint` gives everything back |
 //!
-//! `device` has what connections share, its `hardware` and the `pool`s they borrow from; `watchdog`
-//! closes what makes no progress, `stats` counts in each network namespace, and `view` shows what
+//! `device` has what connections share, its `hardware` and the `pool`s they borrow from, which
+//! `refill` fills; `watchdog` closes what makes no progress, `stats` counts in each network namespace, and `view` shows what
 //! there is; `history` remembers what has ended, and `cause` says why.
 
 mod accept;
@@ -27,9 +27,11 @@ mod endpoint;
 mod hardware;
 mod history;
 mod listen;
+mod phase;
 mod pool;
 mod quota;
 mod read;
+mod refill;
 mod reply;
 mod space;
 mod stats;

@@ -8,10 +8,8 @@
 //! - *Replies*, each with a send buffer.
 //!
 //! Completions take what is there and never allocate: a Call that finds too little waits in a
-//! queue, first come first served, and the refill, which runs on our workqueue, makes more. nfsd
-//! threads may sleep, so they make what is missing by themselves. Everything goes back to the pool
-//! and is used again; pages beyond the first 2 MiB that were not needed since the last tick of the
-//! watchdog are freed, half of them at a time.
+//! queue, first come first served, and `refill` makes more. nfsd threads may sleep, so they make
+//! what is missing by themselves. Everything goes back to the pool and is used again.
 
 use super::{
     call::Call,
@@ -24,13 +22,9 @@ use super::{
     },
 };
 use crate::abstractions::{
-    page::FreshPage,
     rdma::{
         device::Pd,
-        registration::{
-            Kind,
-            Registration, //
-        },
+        registration::Kind,
         transfer::{
             SendBuffer,
             Transfer, //
@@ -40,7 +34,7 @@ use crate::abstractions::{
 };
 use core::pin::Pin;
 use kernel::{
-    new_spinlock, pr_warn_once,
+    new_spinlock,
     prelude::*,
     sync::{
         Arc,
@@ -57,34 +51,19 @@ pub(super) const LARGE: usize = 1028;
 /// How many transfers of a size, and how many replies, are kept when nobody needs them.
 pub(super) const KEEP: usize = 256;
 
-/// Replies that are made with the hardware, for answers to what cannot be decoded.
-const REPLIES: usize = 32;
-
 /// Replies that only answers to what cannot be decoded may take: completions cannot make any.
 const RESERVED: usize = 16;
-
-/// Pages that are there from the first connection on, and are not freed: 2 MiB.
-const PAGES: usize = 512;
-
-/// Small transfers that are made with them.
-const TRANSFERS: usize = 16;
 
 /// Registrations of a size that there is room for. More are not needed unless more Calls are read
 /// at once.
 const REGISTRATIONS: usize = 1024;
-
-/// Registrations of a size that are kept when nobody needs them.
-const KEEP_REGISTRATIONS: usize = 64;
-
-/// Pages that the refill makes between two looks at the queue of waiting Calls.
-const BATCH: usize = 64;
 
 /// Calls that can wait for pages.
 const WAITING: usize = 4096;
 
 /// The pools of a device.
 pub(super) struct Pools {
-    inner: Pin<KBox<SpinLock<Stock>>>,
+    pub(super) inner: Pin<KBox<SpinLock<Stock>>>,
 }
 
 impl Pools {
@@ -115,24 +94,13 @@ impl Pools {
             self.make_room_for_registrations()?;
         }
         let mut waiting = Ring::with_capacity(WAITING)?;
-        let mut replies = KVec::with_capacity(REPLIES, GFP_KERNEL)?;
-        for _ in 0..REPLIES {
-            replies.push(Reply::new(SendBuffer::new(pd)?)?, GFP_KERNEL)?;
-        }
-        for _ in 0..TRANSFERS {
-            self.put_transfer(new_transfer(SMALL)?);
-        }
-        self.make_pages(PAGES)?;
         {
             let mut inner = self.inner.lock();
             core::mem::swap(&mut inner.waiting, &mut waiting);
             inner.pd = Some(pd.clone());
             inner.registers = registers;
         }
-        for reply in replies {
-            self.put_reply(reply);
-        }
-        Ok(())
+        self.fill(pd).inspect_err(|_| self.close())
     }
 
     fn make_room_for_registrations(&self) -> Result {
@@ -291,7 +259,7 @@ impl Pools {
     }
 
     /// Starts the Reads of Calls that waited, as long as there are pages for the first of them.
-    fn serve(&self) {
+    pub(super) fn serve(&self) {
         if core::mem::replace(&mut self.inner.lock().serving, true) {
             return;
         }
@@ -325,141 +293,6 @@ impl Pools {
     pub(super) fn is_waited_for(&self) -> bool {
         !self.inner.lock().waiting.is_empty()
     }
-
-    /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
-    pub(super) fn refill(&self) {
-        loop {
-            self.serve();
-            let Some((pages, room)) = self.shortage() else {
-                return;
-            };
-            if self.make_pages(room.min(BATCH)).is_err() || self.make_transfer(pages).is_err() {
-                // Pages that are lent will come back and serve the Call.
-                pr_warn_once!("no memory for Read chunks: Calls wait\n");
-                return;
-            }
-        }
-    }
-
-    /// The pages that the first waiting Call needs, and how many pages may still be made; none
-    /// when nobody waits, or when all that can be done is to wait.
-    fn shortage(&self) -> Option<(usize, usize)> {
-        let mut inner = self.inner.lock();
-        let limit = stats::READ_PAGES.get() as usize;
-        let room = limit.saturating_sub(inner.total);
-        let pages = inner.waiting.front_mut()?.sink_pages();
-        let enough_pages = inner.pages.len() >= pages;
-        let enough = enough_pages && inner.has_transfer(pages);
-        (!enough && (enough_pages || room > 0)).then_some((pages, room))
-    }
-
-    /// Adds `count` pages. May sleep.
-    fn make_pages(&self, count: usize) -> Result {
-        self.reserve_pages(count)?;
-        for _ in 0..count {
-            let page = FreshPage::new()?;
-            let mut inner = self.inner.lock();
-            inner.total = inner.total.saturating_add(1);
-            if let Err(e) = inner.pages.push_within_capacity(page) {
-                inner.total = inner.total.saturating_sub(1);
-                drop(inner);
-                drop(e);
-                return Err(ENOMEM);
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes room for all pages that there will be, so that giving one back never allocates.
-    fn reserve_pages(&self, more: usize) -> Result {
-        let (total, capacity) = {
-            let inner = self.inner.lock();
-            (inner.total.saturating_add(more), inner.pages.capacity())
-        };
-        if total <= capacity {
-            return Ok(());
-        }
-        let mut wider =
-            KVVec::with_capacity(total.checked_next_power_of_two().ok_or(ENOMEM)?, GFP_KERNEL)?;
-        let mut inner = self.inner.lock();
-        for page in inner.pages.drain_all() {
-            // `wider` has room for more than `inner.pages` had.
-            let _ = wider.push_within_capacity(page);
-        }
-        core::mem::swap(&mut inner.pages, &mut wider);
-        drop(inner);
-        Ok(())
-    }
-
-    /// Adds a transfer of the size for `pages` pages, and its registration, if there is none. May
-    /// sleep.
-    fn make_transfer(&self, pages: usize) -> Result {
-        let (has_transfer, kind, pd) = {
-            let mut inner = self.inner.lock();
-            let has_registration = !inner.registrations(pages).is_empty();
-            let kind = inner.registers.filter(|_| !has_registration);
-            (!inner.transfers(pages).is_empty(), kind, inner.pd.clone())
-        };
-        if !has_transfer {
-            let transfer = new_transfer(pages)?;
-            let over = self.inner.lock().keep(transfer);
-            drop(over);
-        }
-        if let (Some(kind), Some(pd)) = (kind, pd) {
-            let registration = Registration::new(&pd, kind, room_for(pages))?;
-            let over = self.inner.lock().keep_registration(registration);
-            drop(over);
-        }
-        Ok(())
-    }
-
-    /// Makes replies that completions may have taken, as they cannot make any. May sleep.
-    pub(super) fn top_up(&self) {
-        let (missing, pd) = {
-            let inner = self.inner.lock();
-            let missing = REPLIES.saturating_sub(inner.replies.len());
-            (missing, inner.pd.clone())
-        };
-        // Not before there is hardware.
-        let Some(pd) = pd else {
-            return;
-        };
-        for _ in 0..missing {
-            let Ok(reply) = SendBuffer::new(&pd).and_then(Reply::new) else {
-                // At the next tick.
-                return;
-            };
-            self.put_reply(reply);
-        }
-    }
-
-    /// Frees what was not needed since the last tick, half of it at a time. May sleep.
-    pub(super) fn trim(&self) {
-        self.trim_pages();
-        for size in [SMALL, LARGE] {
-            let kept = self.inner.lock().registrations(size).len();
-            for _ in 0..kept.saturating_sub(KEEP_REGISTRATIONS).div_ceil(2) {
-                let registration = self.inner.lock().registrations(size).pop();
-                drop(registration);
-            }
-        }
-    }
-
-    fn trim_pages(&self) {
-        let count = {
-            let mut inner = self.inner.lock();
-            let spare = inner.spare.min(inner.pages.len().saturating_sub(PAGES));
-            inner.spare = inner.pages.len();
-            spare.div_ceil(2)
-        };
-        for _ in 0..count {
-            let mut inner = self.inner.lock();
-            let page = inner.pages.pop();
-            inner.total = inner.total.saturating_sub(usize::from(page.is_some()));
-            drop(inner);
-            drop(page);
-        }
-    }
 }
 
 /// What became of a request for a sink.
@@ -472,12 +305,13 @@ pub(super) enum Sink {
     Refused(Call),
 }
 
-fn new_transfer(pages: usize) -> Result<KBox<Transfer>> {
+/// An empty transfer with room for `pages` pages. May sleep.
+pub(super) fn new_transfer(pages: usize) -> Result<KBox<Transfer>> {
     Transfer::with_capacity(room_for(pages))
 }
 
 /// The room of a transfer for `pages` pages.
-fn room_for(pages: usize) -> usize {
+pub(super) fn room_for(pages: usize) -> usize {
     match pages <= SMALL {
         true => SMALL,
         false => LARGE.max(pages),

@@ -6,7 +6,9 @@
 //! What needs more work requests than there is room for is posted piece by piece. The device uses
 //! the memory of posted work, so the [`Fifo`] owns it meanwhile: it stays in the slot of its last
 //! work request until a completion for that slot or a later one gives it back (unsignalled work
-//! has no completion of its own), or until the queue pair is gone.
+//! has no completion of its own), or until the queue pair is gone. What a completion means for
+//! what was posted before it takes an order that iWARP does not give Reads and Sends: there the
+//! last work request of Reads is a fenced, signalled invalidation of memory.
 //!
 //! Contexts: any process context, completions included; only [`Fifo::shut`] and making one sleep.
 //! Closing the gate and posting exclude each other under the lock, as draining a queue pair
@@ -21,6 +23,7 @@ use super::{
         Handler,
         Qp, //
     },
+    slots::Slots,
 };
 use crate::abstractions::ring::Ring;
 use kernel::{
@@ -106,18 +109,6 @@ struct Job<W: Work> {
     basis: Option<W::Basis>,
 }
 
-/// A slot of the send queue.
-struct Slot<W> {
-    /// The sequence number of the work request in it.
-    seq: u32,
-    /// The work whose last work request it is.
-    work: Option<W>,
-    /// Whether it completes visibly.
-    signalled: bool,
-    /// When the first of its work was posted, as [`Inner::now`].
-    posted: u32,
-}
-
 /// What the lock protects.
 ///
 /// # Invariants
@@ -129,7 +120,7 @@ struct Inner<W: Work, H: Handler, E: Events> {
     gate: Gate<H, E>,
     queue: SendQueue,
     signals: Signals,
-    slots: KVec<Slot<W>>,
+    slots: Slots<W>,
     waiting: Ring<Job<W>>,
     /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
     now: u32,
@@ -145,22 +136,12 @@ pub(crate) struct Fifo<W: Work, H: Handler, E: Events> {
 impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// Makes one that does not post yet. May sleep.
     pub(crate) fn new(size: &Size) -> Result<impl PinInit<Self>> {
-        let mut slots = KVec::with_capacity(size.depth as usize, GFP_KERNEL)?;
-        for _ in 0..size.depth {
-            let slot = Slot {
-                seq: 0,
-                work: None,
-                signalled: false,
-                posted: 0,
-            };
-            slots.push(slot, GFP_KERNEL)?;
-        }
         // INVARIANT: Nothing is posted.
         let inner = Inner {
             gate: Gate::Opening,
             queue: SendQueue::new(size.depth),
             signals: Signals::new(),
-            slots,
+            slots: Slots::new(size.depth)?,
             waiting: Ring::with_capacity(size.waiting)?,
             now: 0,
         };
@@ -229,7 +210,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
 
     fn take_any(&self) -> Option<(W, Option<W::Basis>)> {
         let mut inner = self.inner.lock();
-        if let Some(work) = inner.slots.iter_mut().find_map(|slot| slot.work.take()) {
+        if let Some(work) = inner.slots.take_any() {
             return Some((work, None));
         }
         let job = inner.waiting.pop()?;
@@ -242,7 +223,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         Load {
             posted: inner.queue.outstanding(),
             waiting: inner.waiting.len(),
-            oldest: inner.oldest(),
+            oldest: inner.slots.oldest_awaited(inner.now),
         }
     }
 
@@ -257,7 +238,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         let mut inner = self.inner.lock();
         inner.now = inner.now.wrapping_add(seconds);
         inner.mark()?;
-        Ok(inner.oldest())
+        Ok(inner.slots.oldest_awaited(inner.now))
     }
 }
 
@@ -297,11 +278,9 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let posted = unsafe { qp.post(self.queue.slot(first), signal) };
         for i in 0..count {
             let seq = first.wrapping_add(i);
-            if let Some(slot) = self.slots.get_mut(self.queue.slot(seq)) {
-                slot.seq = seq;
-                slot.signalled = signal && i == count.wrapping_sub(1);
-                slot.posted = since;
-            }
+            let is_signalled = signal && i == count.wrapping_sub(1);
+            let slot = self.queue.slot(seq);
+            self.slots.fill(slot, seq, since, is_signalled);
         }
         if whole {
             self.retain(first.wrapping_add(count.wrapping_sub(1)));
@@ -321,10 +300,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Some(oldest) = self.queue.oldest() else {
             return Ok(());
         };
-        let posted = self.slots.get(self.queue.slot(oldest)).map(|s| s.posted);
-        let age = self.now.wrapping_sub(posted.unwrap_or(self.now));
-        let is_awaited = self.slots.iter().any(|slot| slot.signalled);
-        if is_awaited || age < UNSIGNALLED_SECONDS || !qp.begin().mark() {
+        let age = self.slots.age(self.queue.slot(oldest), self.now);
+        if self.slots.is_any_awaited() || age < UNSIGNALLED_SECONDS || !qp.begin().mark() {
             return Ok(());
         }
         let Some(seq) = self.queue.post(1) else {
@@ -333,20 +310,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let index = self.queue.slot(seq);
         // SAFETY: The chain names no memory.
         let marked = unsafe { qp.post(index, true) };
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.seq = seq;
-            slot.signalled = true;
-            slot.posted = self.now;
-        }
+        self.slots.fill(index, seq, self.now, true);
         marked.inspect_err(|e| {
             self.fail(*e);
         })
-    }
-
-    fn oldest(&self) -> u32 {
-        let awaited = self.slots.iter().filter(|slot| slot.signalled);
-        let ages = awaited.map(|slot| self.now.wrapping_sub(slot.posted));
-        ages.max().unwrap_or(0)
     }
 
     /// Lets nothing more be posted.
@@ -363,11 +330,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Some(Job { work, .. }) = self.waiting.pop() else {
             return;
         };
-        match self.slots.get_mut(self.queue.slot(last)) {
-            Some(slot) => slot.work = Some(work),
-            // There is a slot for every entry; the device must never find its memory freed.
-            None => core::mem::forget(work),
-        }
+        self.slots.retain(self.queue.slot(last), work);
     }
 
     fn retire(&mut self, completion: &Completion) -> Option<W> {
@@ -378,7 +341,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         if !completion.status().is_success() {
             return None;
         }
-        let last = self.slots.get(completion.slot_of(qp)?)?.seq;
+        let last = self.slots.seq(completion.slot_of(qp)?)?;
         while !completion.is_spent() {
             let oldest = self.queue.oldest()?;
             // Behind `last`: it was retired already.
@@ -389,11 +352,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             if oldest == last {
                 completion.spend();
             }
-            let slot = self.slots.get_mut(self.queue.slot(oldest))?;
-            slot.signalled = false;
+            // Its slot is known only as long as it is outstanding.
+            let index = self.queue.slot(oldest);
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
-            if let Some(mut work) = slot.work.take() {
+            if let Some(mut work) = self.slots.clear(index) {
                 work.completed(&Done(()));
                 return Some(work);
             }

@@ -16,7 +16,9 @@ pub(crate) mod handover;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod receive_pool;
+pub(crate) mod receive_queue;
 pub(crate) mod registration;
+mod slots;
 pub(crate) mod srq;
 pub(crate) mod transfer;
 

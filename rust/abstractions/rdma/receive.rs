@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received messages.
+//! Received messages, and the buffers that they are in.
 
 use super::{
     qp::Handler,
-    receive_pool::{
-        Buffer,
-        ReceivePool,
-        RECEIVE_SIZE, //
-    },
+    receive_pool::ReceivePool,
+    receive_queue::RECEIVE_SIZE, //
 };
-use crate::abstractions::context::Context;
+use crate::abstractions::{
+    bindings,
+    context::Context,
+    page::FreshPage, //
+};
 use core::{
     mem::ManuallyDrop,
     ops::{
@@ -21,11 +22,44 @@ use core::{
 };
 use kernel::{
     ffi::c_void,
+    prelude::*,
     sync::{
         Arc,
         ArcBorrow, //
     },
 };
+
+/// A buffer with what belongs to it.
+#[repr(C)]
+pub(super) struct Buffer<H: Handler> {
+    /// Names this buffer in a completion; first, so that the pointers are the same.
+    pub(super) cqe: bindings::ib_cqe,
+    pub(super) pool: *const ReceivePool<H>,
+    pub(super) page: FreshPage,
+    /// The device's address while the buffer is posted.
+    pub(super) addr: Option<u64>,
+    /// The length of the message.
+    pub(super) len: usize,
+    pub(super) state: H::Call,
+}
+
+/// What the RDMA core calls when a buffer is filled or given up.
+type Completed = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
+
+impl<H: Handler> Buffer<H> {
+    /// Makes one for `pool`, which is to free it. May sleep.
+    pub(super) fn new(pool: *const ReceivePool<H>, done: Completed) -> Result<NonNull<Self>> {
+        let buffer = Self {
+            cqe: bindings::ib_cqe { done: Some(done) },
+            pool,
+            page: FreshPage::new()?,
+            addr: None,
+            len: 0,
+            state: H::Call::default(),
+        };
+        NonNull::new(KBox::into_raw(KBox::new(buffer, GFP_KERNEL)?)).ok_or(ENOMEM)
+    }
+}
 
 /// A message that was received, and its buffer; dropping it posts the buffer again.
 ///

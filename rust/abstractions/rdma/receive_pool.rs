@@ -4,11 +4,11 @@
 //! has no shared receive queue, of one connection.
 //!
 //! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside because posting
-//! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer dies in the middle of a
-//! Send) takes one from the queue and never completes. Hence the pool keeps a table of all buffers
-//! and frees them only after the queue is destroyed. When the device says that the queue runs low
-//! the pool grows by half at once, up to its maximum: what is lost is made up for, and other peers'
-//! messages do not have to wait for long.
+//! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer
+//! dies in the middle of a Send) takes one from the queue and never completes. Hence the pool keeps
+//! a table of all buffers and frees them only after the queue is destroyed. When the device says
+//! that the queue runs low the pool grows by half at once, up to its maximum: what is lost is made
+//! up for, and other peers' messages do not have to wait for long.
 //!
 //! A buffer is unmapped before anybody sees its bytes, as nfsd may write to them, and mapped again
 //! when it is posted.
@@ -21,7 +21,11 @@ use super::{
         Handler,
         Status, //
     },
-    receive::Receive,
+    receive::{
+        Buffer,
+        Receive, //
+    },
+    receive_queue::Queue,
     srq::Srq,
     transfer::{
         map_page,
@@ -31,18 +35,10 @@ use super::{
 };
 use crate::abstractions::{
     bindings,
-    page::{
-        FreshPage,
-        PAGE_SIZE, //
-    },
-    workqueue::OwnedQueue,
+    workqueue::OwnedQueue, //
 };
-use core::{
-    mem::ManuallyDrop,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
-    error::to_result,
     ffi::c_void,
     impl_has_work, new_spinlock, new_work, pr_warn_once,
     prelude::*,
@@ -61,31 +57,6 @@ use kernel::{
         WorkItem, //
     },
 };
-
-/// The bytes of a Receive buffer: a message that is longer breaks its connection.
-pub(crate) const RECEIVE_SIZE: usize = PAGE_SIZE;
-
-/// A buffer with what belongs to it.
-#[repr(C)]
-pub(super) struct Buffer<H: Handler> {
-    /// Names this buffer in a completion; first, so that the pointers are the same.
-    cqe: bindings::ib_cqe,
-    pub(super) pool: *const ReceivePool<H>,
-    pub(super) page: FreshPage,
-    /// The device's address while the buffer is posted.
-    addr: Option<u64>,
-    /// The length of the message.
-    pub(super) len: usize,
-    pub(super) state: H::Call,
-}
-
-/// Where buffers are posted.
-enum Queue<H: Handler> {
-    /// To the queue of a device.
-    Shared(Arc<Srq<H>>),
-    /// To that of a queue pair, which closes the pool before it goes.
-    Own(NonNull<bindings::ib_qp>),
-}
 
 /// What the pool's lock protects.
 struct Inner<H: Handler> {
@@ -216,7 +187,7 @@ impl<H: Handler> ReceivePool<H> {
                     return Ok(());
                 }
             }
-            let buffer = self.new_buffer()?;
+            let buffer = Buffer::new(Arc::as_ptr(self), Self::done)?;
             {
                 let mut inner = self.inner.lock();
                 if inner.table.len() < self.max && inner.table.push_within_capacity(buffer).is_ok()
@@ -230,21 +201,6 @@ impl<H: Handler> ReceivePool<H> {
             return Ok(());
         }
         Ok(())
-    }
-
-    fn new_buffer(self: &Arc<Self>) -> Result<NonNull<Buffer<H>>> {
-        let buffer = Buffer {
-            cqe: bindings::ib_cqe {
-                done: Some(Self::done),
-            },
-            pool: Arc::as_ptr(self),
-            page: FreshPage::new()?,
-            addr: None,
-            len: 0,
-            state: H::Call::default(),
-        };
-        let buffer = KBox::into_raw(KBox::new(buffer, GFP_KERNEL)?);
-        NonNull::new(buffer).ok_or(ENOMEM)
     }
 
     /// Has the device say when less than a quarter of the buffers are on the queue. May sleep.
@@ -288,26 +244,14 @@ impl<H: Handler> ReceivePool<H> {
         let page = unsafe { &(*raw).page };
         // SAFETY: The page stays in the buffer, and nobody uses it while it is posted.
         let addr = unsafe { map_page(pd, page, Direction::FromDevice)? };
-        let mut sge = bindings::ib_sge {
-            addr,
-            length: RECEIVE_SIZE as u32,
-            lkey: pd.local_key(),
-        };
-        let mut wr: bindings::ib_recv_wr = super::zeroed();
-        // SAFETY: As above.
-        wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(unsafe { &raw mut (*raw).cqe });
-        wr.sg_list = &mut sge;
-        wr.num_sge = 1;
         // SAFETY: As above. Set before posting: the completion may come at once.
-        unsafe { (*raw).addr = Some(addr) };
-        let posted = to_result(match queue {
-            // SAFETY: The queue is live by the invariant of `Srq`; `wr` and `sge` are only read
-            // during the call; the buffer stays until the queue is destroyed, which keeps the pool.
-            Queue::Shared(srq) => unsafe { bindings::ib_post_srq_recv(srq.as_ptr(), &wr) },
-            // SAFETY: The queue pair is live by `set_own`, as we hold the lock that `close` takes;
-            // for the rest as above.
-            Queue::Own(qp) => unsafe { bindings::ib_post_recv(qp.as_ptr(), &wr) },
-        });
+        let cqe = unsafe {
+            (*raw).addr = Some(addr);
+            &raw mut (*raw).cqe
+        };
+        // SAFETY: The buffer, mapped, stays until the queue is destroyed, which keeps the pool; a
+        // queue pair is live as `close` takes the lock that we hold.
+        let posted = unsafe { queue.post(pd, cqe, addr) };
         if posted.is_err() {
             // SAFETY: The buffer was not posted.
             unsafe { (*raw).addr = None };

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Phases: how far a connection is, with what is there only then.
+//!
+//! A connection goes through them in their order; what never was accepted leaves one out. All of it
+//! is under the lock of the connection's state.
+
+use super::{
+    conn::Shared,
+    endpoint::Endpoint, //
+};
+use crate::abstractions::rdma::{
+    cm::CmId,
+    handover::Parting, //
+};
+use kernel::sync::Arc;
+
+/// The phase of a connection.
+pub(super) enum Phase {
+    /// The peer waits to be accepted.
+    Pending(CmId<Shared>),
+    /// An nfsd thread has taken the id and accepts it.
+    Accepting,
+    /// Calls come in.
+    Established(Arc<Endpoint>),
+    /// The first cause is known; our workqueue takes the rest down.
+    Closing(Doomed),
+    /// Nothing of the hardware is left.
+    Dead,
+}
+
+/// What is to be taken down when a connection closes.
+pub(super) enum Doomed {
+    /// An id that was not accepted.
+    Id(CmId<Shared>),
+    /// An accepted connection, and how its peer learns of the end.
+    Endpoint(Arc<Endpoint>, Parting),
+    /// Nothing, or whoever accepts does it.
+    Nothing,
+}
+
+impl Phase {
+    /// Its name, for an admin.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Pending(_) => "pending",
+            Self::Accepting => "accepting",
+            Self::Established(_) => "established",
+            Self::Closing(_) => "closing",
+            Self::Dead => "dead",
+        }
+    }
+
+    /// The hardware half of an established connection.
+    pub(super) fn endpoint(&self) -> Option<&Arc<Endpoint>> {
+        match self {
+            Self::Established(endpoint) => Some(endpoint),
+            _ => None,
+        }
+    }
+
+    /// Begins to accept what is pending, and returns its id.
+    pub(super) fn take_pending(&mut self) -> Option<CmId<Shared>> {
+        match core::mem::replace(self, Self::Accepting) {
+            Self::Pending(id) => Some(id),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Begins to close; `false` if that was so already.
+    pub(super) fn close(&mut self, parting: Parting) -> bool {
+        let doomed = match core::mem::replace(self, Self::Dead) {
+            Self::Pending(id) => Doomed::Id(id),
+            Self::Accepting => Doomed::Nothing,
+            Self::Established(endpoint) => Doomed::Endpoint(endpoint, parting),
+            closed => {
+                *self = closed;
+                return false;
+            }
+        };
+        *self = Self::Closing(doomed);
+        true
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The refill: makes what the pools of a device lend, and frees what was not needed.
+//!
+//! It runs on our workqueue and may sleep, as nothing here is done under the pools' lock but to put
+//! things in and take them out. Pages beyond the first 2 MiB that were not needed since the last
+//! tick of the watchdog are freed, half of them at a time.
+
+use super::{
+    pool::{
+        new_transfer,
+        room_for,
+        Pools,
+        LARGE,
+        SMALL, //
+    },
+    reply::Reply,
+    stats, //
+};
+use crate::abstractions::{
+    page::FreshPage,
+    rdma::{
+        device::Pd,
+        registration::Registration,
+        transfer::SendBuffer, //
+    },
+};
+use kernel::{
+    pr_warn_once,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Replies that are made with the hardware, for answers to what cannot be decoded.
+const REPLIES: usize = 32;
+
+/// Pages that are there from the first connection on, and are not freed: 2 MiB.
+const PAGES: usize = 512;
+
+/// Small transfers that are made with them.
+const TRANSFERS: usize = 16;
+
+/// Registrations of a size that are kept when nobody needs them.
+const KEEP_REGISTRATIONS: usize = 64;
+
+/// Pages that the refill makes between two looks at the queue of waiting Calls.
+const BATCH: usize = 64;
+
+impl Pools {
+    /// Makes what is there from the first connection on; the pools lend already. May sleep.
+    pub(super) fn fill(&self, pd: &Arc<Pd>) -> Result {
+        for _ in 0..TRANSFERS {
+            self.put_transfer(new_transfer(SMALL)?);
+        }
+        self.make_pages(PAGES)?;
+        self.make_replies(pd)
+    }
+
+    /// Makes replies that completions have taken, as they cannot make any. May sleep.
+    fn make_replies(&self, pd: &Arc<Pd>) -> Result {
+        let count = self.inner.lock().replies.len();
+        for _ in count..REPLIES {
+            self.put_reply(Reply::new(SendBuffer::new(pd)?)?);
+        }
+        Ok(())
+    }
+
+    /// Makes replies that are missing; those that there is no memory for wait for the next tick.
+    /// May sleep.
+    pub(super) fn top_up(&self) {
+        // Not before there is hardware.
+        if let Some(pd) = self.pd() {
+            let _ = self.make_replies(&pd);
+        }
+    }
+
+    /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
+    pub(super) fn refill(&self) {
+        loop {
+            self.serve();
+            let Some((pages, room)) = self.shortage() else {
+                return;
+            };
+            if self.make_pages(room.min(BATCH)).is_err() || self.make_transfer(pages).is_err() {
+                // Pages that are lent will come back and serve the Call.
+                pr_warn_once!("no memory for Read chunks: Calls wait\n");
+                return;
+            }
+        }
+    }
+
+    /// The pages that the first waiting Call needs, and how many pages may still be made; none
+    /// when nobody waits, or when all that can be done is to wait.
+    fn shortage(&self) -> Option<(usize, usize)> {
+        let mut inner = self.inner.lock();
+        let limit = stats::READ_PAGES.get() as usize;
+        let room = limit.saturating_sub(inner.total);
+        let pages = inner.waiting.front_mut()?.sink_pages();
+        let enough_pages = inner.pages.len() >= pages;
+        let enough = enough_pages && inner.has_transfer(pages);
+        (!enough && (enough_pages || room > 0)).then_some((pages, room))
+    }
+
+    /// Adds `count` pages. May sleep.
+    fn make_pages(&self, count: usize) -> Result {
+        self.reserve_pages(count)?;
+        for _ in 0..count {
+            let page = FreshPage::new()?;
+            let mut inner = self.inner.lock();
+            inner.total = inner.total.saturating_add(1);
+            if let Err(e) = inner.pages.push_within_capacity(page) {
+                inner.total = inner.total.saturating_sub(1);
+                drop(inner);
+                drop(e);
+                return Err(ENOMEM);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for all pages that there will be, so that giving one back never allocates.
+    fn reserve_pages(&self, more: usize) -> Result {
+        let (total, capacity) = {
+            let inner = self.inner.lock();
+            (inner.total.saturating_add(more), inner.pages.capacity())
+        };
+        if total <= capacity {
+            return Ok(());
+        }
+        let mut wider =
+            KVVec::with_capacity(total.checked_next_power_of_two().ok_or(ENOMEM)?, GFP_KERNEL)?;
+        let mut inner = self.inner.lock();
+        for page in inner.pages.drain_all() {
+            // `wider` has room for more than `inner.pages` had.
+            let _ = wider.push_within_capacity(page);
+        }
+        core::mem::swap(&mut inner.pages, &mut wider);
+        drop(inner);
+        Ok(())
+    }
+
+    /// Adds a transfer of the size for `pages` pages, and its registration, if there is none. May
+    /// sleep.
+    fn make_transfer(&self, pages: usize) -> Result {
+        let (has_transfer, kind, pd) = {
+            let mut inner = self.inner.lock();
+            let has_registration = !inner.registrations(pages).is_empty();
+            let kind = inner.registers.filter(|_| !has_registration);
+            (!inner.transfers(pages).is_empty(), kind, inner.pd.clone())
+        };
+        if !has_transfer {
+            let transfer = new_transfer(pages)?;
+            let over = self.inner.lock().keep(transfer);
+            drop(over);
+        }
+        if let (Some(kind), Some(pd)) = (kind, pd) {
+            let registration = Registration::new(&pd, kind, room_for(pages))?;
+            let over = self.inner.lock().keep_registration(registration);
+            drop(over);
+        }
+        Ok(())
+    }
+
+    /// Frees what was not needed since the last tick, half of it at a time. May sleep.
+    pub(super) fn trim(&self) {
+        self.trim_pages();
+        for size in [SMALL, LARGE] {
+            let kept = self.inner.lock().registrations(size).len();
+            for _ in 0..kept.saturating_sub(KEEP_REGISTRATIONS).div_ceil(2) {
+                let registration = self.inner.lock().registrations(size).pop();
+                drop(registration);
+            }
+        }
+    }
+
+    fn trim_pages(&self) {
+        let count = {
+            let mut inner = self.inner.lock();
+            let spare = inner.spare.min(inner.pages.len().saturating_sub(PAGES));
+            inner.spare = inner.pages.len();
+            spare.div_ceil(2)
+        };
+        for _ in 0..count {
+            let mut inner = self.inner.lock();
+            let page = inner.pages.pop();
+            inner.total = inner.total.saturating_sub(usize::from(page.is_some()));
+            drop(inner);
+            drop(page);
+        }
+    }
+}
