@@ -392,11 +392,11 @@ void svcrdma_helper_wait_last_wqe(struct ib_qp *qp)
 }
 
 /*
- * Puts whole pages, at a random address, into a memory region that is not valid; returns how
+ * Puts whole pages, at the address iova, into a memory region that is not valid; returns how
  * many it has.
  */
 int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 *addrs,
-			  u32 count)
+			  u32 count, u64 iova)
 {
 	int put;
 
@@ -407,9 +407,13 @@ int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 
 	}
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 	put = ib_map_mr_sg(mr, list, count, NULL, PAGE_SIZE);
-	/* Half of all addresses, so that none wraps. */
-	mr->iova = (get_random_u64() >> 1) & PAGE_MASK;
+	mr->iova = iova;
 	return put;
+}
+
+u64 svcrdma_helper_get_random_u64(void)
+{
+	return get_random_u64();
 }
 
 struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,

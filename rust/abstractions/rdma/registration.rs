@@ -187,6 +187,7 @@ impl Registration {
                     list.as_mut_ptr(),
                     addrs.as_ptr(),
                     addrs.len() as u32,
+                    random_address(),
                 )
             };
             if put != count {
@@ -262,7 +263,14 @@ impl Registration {
     }
 }
 
-/// How many regions of `each` pages hold `pages`.
+/// A page's address for a region, which no peer can guess: of the lower half, so that none wraps.
+fn random_address() -> u64 {
+    // SAFETY: The function has no preconditions (include/linux/random.h).
+    let random = unsafe { bindings::get_random_u64() };
+    (random >> 1) & !(PAGE_SIZE as u64 - 1)
+}
+
+/// How many regions of `each` pages hold `pages`; without a division that can panic.
 fn regions_for(pages: usize, each: usize) -> usize {
     let most = pages.saturating_add(each.saturating_sub(1));
     most.checked_div(each).unwrap_or(0)
