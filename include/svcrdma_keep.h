@@ -13,16 +13,10 @@ struct rdma_cm_id;
 /*
  * Takes over the id of a connection whose queue pair is destroyed, and does not
  * tell the peer until svcrdma_keep.ko is unloaded. Sleeps. The RDMA core must
- * not have begun to remove the id's device, and goes on to show the id's name,
- * see below. False if there is no memory: the id stays the caller's.
+ * not have begun to remove the id's device. The name that the id shows is from a
+ * Rust Arc, and a reference to it comes with the id. False if there is no memory:
+ * both stay the caller's.
  */
-bool svcrdma_keep(struct rdma_cm_id *id);
-
-/*
- * Takes over the 8 bytes from kmalloc() that such ids show as their name, before
- * the caller goes. They are freed after the ids. Sleeps. False if there is no
- * memory: they must stay for good.
- */
-bool svcrdma_keep_name(char (*name)[8]);
+bool svcrdma_keep_id(struct rdma_cm_id *id, const char (*name)[8]);
 
 #endif

@@ -477,27 +477,14 @@ struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
 }
 
 /* svcrdma_keep.h: false too if svcrdma_keep.ko is not loaded. */
-bool svcrdma_helper_keep(struct rdma_cm_id *id)
+bool svcrdma_helper_keep_id(struct rdma_cm_id *id, const char (*name)[8])
 {
-	typeof(&svcrdma_keep) keep = symbol_get(svcrdma_keep);
+	typeof(&svcrdma_keep_id) keep = symbol_get(svcrdma_keep_id);
 	bool kept;
 
 	if (!keep)
 		return false;
-	kept = keep(id);
-	symbol_put(svcrdma_keep);
+	kept = keep(id, name);
+	symbol_put(svcrdma_keep_id);
 	return kept;
-}
-
-/* svcrdma_keep.h: -ENOENT if svcrdma_keep.ko is not loaded, -ENOMEM if false. */
-int svcrdma_helper_keep_name(char (*name)[8])
-{
-	typeof(&svcrdma_keep_name) keep = symbol_get(svcrdma_keep_name);
-	bool kept;
-
-	if (!keep)
-		return -ENOENT;
-	kept = keep(name);
-	symbol_put(svcrdma_keep_name);
-	return kept ? 0 : -ENOMEM;
 }

@@ -17,52 +17,51 @@ use kernel::{
             Atomic,
             Full, //
         },
-        global_lock, //
+        global_lock,
+        Arc, //
     },
 };
 
 global_lock! {
     // SAFETY: `Kept::new` initialises it before this module offers its function to others: a
     // symbol of a module is found only after its initialisation.
-    unsafe(uninit) static HELD: Mutex<Held> = Held::new();
+    unsafe(uninit) static IDS: Mutex<KVec<Id>> = KVec::new();
 }
 
-/// Whether [`HELD`] is initialised.
+/// Whether [`IDS`] is initialised.
 static IS_USED: Atomic<i32> = Atomic::new(0);
 
-/// What ids show up to its zero, as whose they are.
+/// What an id shows up to its zero, as whose it is.
 type Name = [u8; 8];
 
-/// An id without a queue pair; dropping it destroys it, which disconnects the peer. Sleeps.
+/// An id without a queue pair, or what one has left behind that the RDMA core destroys; dropping it
+/// destroys the id.
 ///
 /// # Invariants
 ///
-/// It is live, and nobody else destroys it.
-struct Id(NonNull<bindings::rdma_cm_id>);
+/// `raw` is live, and nobody else destroys it. It shows no other name than `_name`.
+struct Id {
+    raw: Option<NonNull<bindings::rdma_cm_id>>,
+    /// Dropped when nobody sees the id any more.
+    _name: Arc<Name>,
+}
 
-// SAFETY: Ids may be used on any thread.
+// SAFETY: Ids may be used on any thread, and `Arc<Name>` is `Send`.
 unsafe impl Send for Id {}
 
-impl Drop for Id {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant; no handler runs after this has returned.
-        unsafe { bindings::rdma_destroy_id(self.0.as_ptr()) };
+impl Id {
+    /// Destroys it, which disconnects the peer. Sleeps.
+    fn destroy(&mut self) {
+        if let Some(raw) = self.raw.take() {
+            // SAFETY: By the type invariant; no handler runs after this has returned.
+            unsafe { bindings::rdma_destroy_id(raw.as_ptr()) };
+        }
     }
 }
 
-/// What the module holds. The order of the fields is the order of teardown.
-struct Held {
-    ids: KVec<Id>,
-    /// Names that the ids show.
-    names: KVec<KBox<Name>>,
-}
-
-impl Held {
-    const fn new() -> Self {
-        Self {
-            ids: KVec::new(),
-            names: KVec::new(),
-        }
+impl Drop for Id {
+    fn drop(&mut self) {
+        self.destroy();
     }
 }
 
@@ -80,7 +79,7 @@ impl Kept {
     pub(crate) fn new() -> Result<Self> {
         IS_USED.cmpxchg(0, 1, Full).map_err(|_| EBUSY)?;
         // SAFETY: Only the first to come here has got past the line above.
-        unsafe { HELD.init() };
+        unsafe { IDS.init() };
         Ok(Self(PhantomData))
     }
 }
@@ -88,15 +87,17 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         // Not destroyed under the lock, which handlers take.
-        let held = core::mem::replace(&mut *HELD.lock(), Held::new());
-        pr_info!(
-            "disconnecting {} connections that were kept\n",
-            held.ids.len()
-        );
-        drop(held);
-        // A handler that has given its id up for a device's removal may not have returned yet.
+        let mut ids = core::mem::take(&mut *IDS.lock());
+        let live = ids.iter().filter(|id| id.raw.is_some()).count();
+        pr_info!("disconnecting {} connections that were kept\n", live);
+        for id in ids.iter_mut() {
+            id.destroy();
+        }
+        // A handler that has given its id up for a device's removal may not have returned yet, nor
+        // the core have destroyed the id, which shows its name until then.
         // SAFETY: The function has no preconditions but that it may sleep.
         unsafe { synchronize_rcu_tasks() };
+        drop(ids);
     }
 }
 
@@ -104,22 +105,27 @@ impl Drop for Kept {
 ///
 /// # Safety
 ///
-/// `id` is live and without a queue pair, the caller's to destroy, its name stays, and the RDMA
-/// core does not remove its device before this has returned.
+/// `id` is live and without a queue pair, the caller's to destroy, and the RDMA core does not
+/// remove its device before this has returned. It shows `name`, which is from `Arc::into_raw`.
 #[no_mangle]
-unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
+unsafe extern "C" fn svcrdma_keep_id(id: *mut bindings::rdma_cm_id, name: *const Name) -> bool {
     let Some(id) = NonNull::new(id) else {
         return false;
     };
     {
-        let mut held = HELD.lock();
+        let mut ids = IDS.lock();
         // The caller's workqueue may be what freeing memory waits for.
-        if held.ids.reserve(1, GFP_NOWAIT).is_err() {
+        if ids.reserve(1, GFP_NOWAIT).is_err() {
             return false;
         }
+        // SAFETY: By the safety requirements of this function, as it returns true.
+        let name = unsafe { Arc::from_raw(name) };
         // There is room.
-        // INVARIANT: By the safety requirements of this function, as it returns true.
-        let _ = held.ids.push_within_capacity(Id(id));
+        // INVARIANT: As above.
+        let _ = ids.push_within_capacity(Id {
+            raw: Some(id),
+            _name: name,
+        });
     }
     // Not under the lock of the list: a handler takes them the other way round. What happens to
     // the id until then is told the old handler, which is still there.
@@ -136,29 +142,11 @@ unsafe extern "C" fn svcrdma_keep(id: *mut bindings::rdma_cm_id) -> bool {
     true
 }
 
-/// See include/svcrdma_keep.h.
-///
-/// # Safety
-///
-/// `name` is from a `KBox<Name>`, and the caller's to free.
-#[no_mangle]
-unsafe extern "C" fn svcrdma_keep_name(name: *mut Name) -> bool {
-    let mut held = HELD.lock();
-    if held.names.reserve(1, GFP_NOWAIT).is_err() {
-        return false;
-    }
-    // SAFETY: By the safety requirements of this function, as it returns true.
-    let name = unsafe { KBox::from_raw(name) };
-    // There is room.
-    let _ = held.names.push_within_capacity(name);
-    true
-}
-
 /// What happens to an id that is kept is nothing to us, but for the removal of its device.
 ///
 /// # Safety
 ///
-/// The RDMA core calls this for an id of [`HELD`], or for one that [`Kept`] is about to destroy.
+/// The RDMA core calls this for an id of [`IDS`], or for one that [`Kept`] is about to destroy.
 unsafe extern "C" fn event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
@@ -172,17 +160,11 @@ unsafe extern "C" fn event(
     c_int::from(forget(id))
 }
 
-/// Takes `id` off the list; `false` if it was not there.
+/// Leaves `id` to the RDMA core; `false` if it is not on the list.
 fn forget(id: *mut bindings::rdma_cm_id) -> bool {
-    let ids = &mut HELD.lock().ids;
-    let Some(index) = ids.iter().position(|other| other.0.as_ptr() == id) else {
-        return false;
-    };
-    match ids.remove(index) {
-        Ok(id) => {
-            core::mem::forget(id);
-            true
-        }
-        Err(_) => false,
-    }
+    let mut ids = IDS.lock();
+    let is_it = |kept: &&mut Id| kept.raw.is_some_and(|raw| raw.as_ptr() == id);
+    // Its name stays on the list.
+    let raw = ids.iter_mut().find(is_it).and_then(|kept| kept.raw.take());
+    raw.is_some()
 }

@@ -102,8 +102,8 @@ pub(crate) struct Entry<'a> {
 
 impl Entry<'_> {
     /// The kernel's form of it. `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data`
-    /// as one `unsigned long`, of an `i64`'s size and alignment on the 64-bit kernels this module is
-    /// for, and keeps it within `extra1` and `extra2`, which it only reads.
+    /// as one `unsigned long`, of an `i64`'s size and alignment on the 64-bit kernels that this
+    /// module is for, and keeps it within `extra1` and `extra2`, which it only reads.
     fn table(&self) -> bindings::ctl_table {
         let (data, mode, min, max) = match self.value {
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),

@@ -5,5 +5,4 @@
 #include <linux/export.h>
 #include <svcrdma_keep.h>
 
-EXPORT_SYMBOL_GPL(svcrdma_keep);
-EXPORT_SYMBOL_GPL(svcrdma_keep_name);
+EXPORT_SYMBOL_GPL(svcrdma_keep_id);

@@ -14,8 +14,9 @@
 //! | the connection ends, its last `phase` | `conn` says why, `endpoint` gives everything back |
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from, which
-//! `refill` fills; `watchdog` closes what makes no progress, `stats` counts in each network namespace, and `view` shows what
-//! there is; `history` remembers what has ended, and `cause` says why.
+//! `refill` fills; `watchdog` closes what makes no progress, `stats` counts in each network
+//! namespace, and `view` shows what there is; `history` remembers what has ended, and `cause` says
+//! why.
 
 mod accept;
 mod backchannel;

@@ -2,7 +2,7 @@
 
 //! Phases: how far a connection is, with what is there only then.
 //!
-//! A connection goes through them in their order; what never was accepted leaves one out. All of it
+//! A connection goes through them in their order; one that is never accepted skips some. All of it
 //! is under the lock of the connection's state.
 
 use super::{

@@ -14,6 +14,10 @@
 use super::{
     call::Call,
     read,
+    refill::{
+        new_replies,
+        REPLIES, //
+    },
     reply::Reply,
     stats,
     stock::{
@@ -94,13 +98,16 @@ impl Pools {
             self.make_room_for_registrations()?;
         }
         let mut waiting = Ring::with_capacity(WAITING)?;
+        let replies = new_replies(pd, REPLIES)?;
+        self.fill()?;
         {
             let mut inner = self.inner.lock();
             core::mem::swap(&mut inner.waiting, &mut waiting);
             inner.pd = Some(pd.clone());
             inner.registers = registers;
         }
-        self.fill(pd).inspect_err(|_| self.close())
+        self.put_replies(replies);
+        Ok(())
     }
 
     fn make_room_for_registrations(&self) -> Result {
@@ -174,6 +181,13 @@ impl Pools {
         };
         drop(inner);
         drop(over);
+    }
+
+    /// Takes new ones.
+    pub(super) fn put_replies(&self, replies: KVec<KBox<Reply>>) {
+        for reply in replies {
+            self.put_reply(reply);
+        }
     }
 
     /// A transfer with room for `pages` pages. In an nfsd thread: may sleep.

@@ -2,9 +2,10 @@
 
 //! The refill: makes what the pools of a device lend, and frees what was not needed.
 //!
-//! It runs on our workqueue and may sleep, as nothing here is done under the pools' lock but to put
-//! things in and take them out. Pages beyond the first 2 MiB that were not needed since the last
-//! tick of the watchdog are freed, half of them at a time.
+//! It runs on our workqueue, and for the first connection of a device in the thread that accepts
+//! it. It may sleep: under the pools' lock things are only put in and taken out. Pages beyond the
+//! first 2 MiB that were not needed since the last tick of the watchdog are freed, half of them at
+//! a time.
 
 use super::{
     pool::{
@@ -32,7 +33,7 @@ use kernel::{
 };
 
 /// Replies that are made with the hardware, for answers to what cannot be decoded.
-const REPLIES: usize = 32;
+pub(super) const REPLIES: usize = 32;
 
 /// Pages that are there from the first connection on, and are not freed: 2 MiB.
 const PAGES: usize = 512;
@@ -47,30 +48,26 @@ const KEEP_REGISTRATIONS: usize = 64;
 const BATCH: usize = 64;
 
 impl Pools {
-    /// Makes what is there from the first connection on; the pools lend already. May sleep.
-    pub(super) fn fill(&self, pd: &Arc<Pd>) -> Result {
+    /// Makes the pages and transfers that are there from the first connection on. May sleep.
+    pub(super) fn fill(&self) -> Result {
         for _ in 0..TRANSFERS {
             self.put_transfer(new_transfer(SMALL)?);
         }
-        self.make_pages(PAGES)?;
-        self.make_replies(pd)
+        let pages = self.inner.lock().pages.len();
+        self.make_pages(PAGES.saturating_sub(pages))
     }
 
     /// Makes replies that completions have taken, as they cannot make any. May sleep.
-    fn make_replies(&self, pd: &Arc<Pd>) -> Result {
-        let count = self.inner.lock().replies.len();
-        for _ in count..REPLIES {
-            self.put_reply(Reply::new(SendBuffer::new(pd)?)?);
-        }
-        Ok(())
-    }
-
-    /// Makes replies that are missing; those that there is no memory for wait for the next tick.
-    /// May sleep.
     pub(super) fn top_up(&self) {
-        // Not before there is hardware.
-        if let Some(pd) = self.pd() {
-            let _ = self.make_replies(&pd);
+        let (missing, pd) = {
+            let inner = self.inner.lock();
+            let missing = REPLIES.saturating_sub(inner.replies.len());
+            (missing, inner.pd.clone())
+        };
+        // There is none before there is hardware. What there is no memory for waits for the next
+        // tick.
+        if let Some(Ok(replies)) = pd.map(|pd| new_replies(&pd, missing)) {
+            self.put_replies(replies);
         }
     }
 
@@ -188,4 +185,13 @@ impl Pools {
             drop(page);
         }
     }
+}
+
+/// So many empty replies. May sleep.
+pub(super) fn new_replies(pd: &Arc<Pd>, count: usize) -> Result<KVec<KBox<Reply>>> {
+    let mut replies = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        replies.push(Reply::new(SendBuffer::new(pd)?)?, GFP_KERNEL)?;
+    }
+    Ok(replies)
 }

@@ -6,15 +6,16 @@
 
 use crate::abstractions::bindings;
 use kernel::{
-    error::to_result,
     prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        AtomicFlag,
-        Full,
-        Release, //
-    }, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        Arc,
+        ArcBorrow, //
+    },
 };
 
 /// How the peer of a connection learns that it is over.
@@ -27,28 +28,25 @@ pub(crate) enum Parting {
     Later,
 }
 
-/// What [`Caller`] holds: ids show it up to its zero.
+/// What ids show up to its zero, as whose they are.
 type Name = [u8; 8];
 
-/// The address of the [`Name`], or 0.
+/// The [`Name`] of an `Arc`, or 0.
 static CALLER: Atomic<usize> = Atomic::new(0);
 
-/// Whether `svcrdma_keep.ko` has ids that show the name.
-static IS_HANDED_OVER: AtomicFlag = AtomicFlag::new(false);
-
 /// Whose the ids are, as `rdma resource show cm_id` says it; needed before there are any, and until
-/// there are none. On the heap, as ids may outlive this module, see [`Parting::Later`]; then
-/// `svcrdma_keep.ko` gets it too.
+/// there are none but those of `svcrdma_keep.ko`. As they outlive this module, see
+/// [`Parting::Later`], each of those has a reference to the name.
 pub(crate) struct Caller(());
 
 impl Caller {
     /// Makes the name. The only one, or this fails with `EBUSY`. May sleep.
     pub(crate) fn new() -> Result<Self> {
-        let name: KBox<Name> = KBox::new(*b"svcrdma\0", GFP_KERNEL)?;
-        let raw = KBox::into_raw(name);
+        let name: Arc<Name> = Arc::new(*b"svcrdma\0", GFP_KERNEL)?;
+        let raw = Arc::into_raw(name);
         if CALLER.cmpxchg(0, raw as usize, Full).is_err() {
-            // SAFETY: From the box above, and nobody else has it.
-            drop(unsafe { KBox::from_raw(raw) });
+            // SAFETY: From `into_raw` above, and nobody else has it.
+            drop(unsafe { Arc::from_raw(raw) });
             return Err(EBUSY);
         }
         Ok(Self(()))
@@ -58,19 +56,9 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         // CAST: The address that `new` has stored.
-        let name = CALLER.xchg(0, Full) as *mut Name;
-        let kept = match IS_HANDED_OVER.load(Acquire) {
-            // SAFETY: From a box, as there is one `Caller` at a time; not used again if it is kept.
-            true => to_result(unsafe { bindings::keep_name(name) }),
-            false => Err(ENOENT),
-        };
-        match kept {
-            Ok(()) => {}
-            // SAFETY: As above. No id is left that shows it: what was kept has gone with
-            // `svcrdma_keep.ko`.
-            Err(ENOENT) => drop(unsafe { KBox::from_raw(name) }),
-            Err(_) => pr_warn!("8 bytes stay for good: the name of connections that are kept\n"),
-        }
+        let name = CALLER.xchg(0, Full) as *const Name;
+        // SAFETY: From `into_raw` in `new`, as there is one `Caller` at a time.
+        drop(unsafe { Arc::from_raw(name) });
     }
 }
 
@@ -86,11 +74,19 @@ pub(super) fn caller() -> *const c_char {
 ///
 /// `id` is live and made here, has no queue pair, and is not used after this if it returns true.
 pub(super) unsafe fn keep(id: *mut bindings::rdma_cm_id) -> bool {
-    // SAFETY: By the safety requirements of this function; `Caller` leaves the name alone, as it
-    // will find the flag set before it goes with the module.
-    let kept = unsafe { bindings::keep(id) };
-    if kept {
-        IS_HANDED_OVER.store(true, Release);
+    // CAST: The address that `Caller::new` has stored, or null.
+    let name = CALLER.load(Acquire) as *const Name;
+    if name.is_null() {
+        return false;
+    }
+    // SAFETY: From `into_raw` in `Caller::new`; the `Caller` stays as long as we have ids.
+    let name: Arc<Name> = unsafe { ArcBorrow::from_raw(name) }.into();
+    let raw = Arc::into_raw(name);
+    // SAFETY: By the safety requirements of this function; `raw` is the name that the id shows.
+    let kept = unsafe { bindings::keep_id(id, raw) };
+    if !kept {
+        // SAFETY: From `into_raw` above, and not taken over.
+        drop(unsafe { Arc::from_raw(raw) });
     }
     kept
 }

@@ -2,8 +2,8 @@
 
 //! The slots of a send queue: what is posted in each, and the work that ends there.
 //!
-//! Owned by a [`Fifo`](super::fifo::Fifo), under its lock. Nothing here sleeps, and nothing is
-//! dropped but what does not find its slot.
+//! Owned by a [`Fifo`](super::fifo::Fifo), under its lock. Nothing here sleeps, and no work is
+//! dropped.
 
 use kernel::prelude::*;
 

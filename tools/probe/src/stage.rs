@@ -265,7 +265,11 @@ impl Way {
             let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
             message.writes = vec![vec![whole(&memory)]];
             // iWARP knows no RNR: there the first reply ends the connection, at any moment.
-            if peer.send(&message).is_err() || !peer.wait_sent()? {
+            if let Err(error) = peer.send(&message) {
+                peer.event().map_err(|_| error)?;
+                break;
+            }
+            if !peer.wait_sent()? {
                 break;
             }
         }

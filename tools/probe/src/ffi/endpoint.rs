@@ -119,7 +119,7 @@ impl Endpoint {
         })
     }
 
-    /// Describes the queue pair. siw shows a completion before it frees the slot, so the one who has
+    /// Describes the queue pair. siw shows a completion before it frees the slot, so whoever has
     /// seen the last of `depth` completions may need one slot more.
     fn attributes(&self, depth: u32) -> bindings::ibv_qp_init_attr {
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
