@@ -132,6 +132,20 @@ void svcrdma_helper_xprt_clear_flag(struct svc_xprt *xprt, u32 flag)
 	clear_bit(flag, &xprt->xpt_flags);
 }
 
+/* Whether its service has a listener of another class. */
+bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
+{
+	struct svc_serv *serv = xprt->xpt_server;
+	struct svc_xprt *other;
+	bool found = false;
+
+	spin_lock_bh(&serv->sv_lock);
+	list_for_each_entry(other, &serv->sv_permsocks, xpt_list)
+		found |= other->xpt_class != xprt->xpt_class;
+	spin_unlock_bh(&serv->sv_lock);
+	return found;
+}
+
 /* The port of the remote address is 0: see the duplicate reply cache. */
 void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local,
 				   struct sockaddr *remote)

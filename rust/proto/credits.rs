@@ -3,11 +3,14 @@
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
 //! A grant travels in a reply and says how many Calls may be unanswered. It grows by one with each
-//! reply of a client that has made as many Calls since the last look at it, shrinks by one with each
-//! reply when the server is short of room, and is halved at each look at a client that has made
-//! fewer. How many Calls wait here says little of how many the client would like to have under way,
-//! as others are on the wire. The client may not have seen yet that the grant has shrunk: what is
-//! enforced is the highest grant ever sent.
+//! reply of a client that uses it, shrinks by one with each reply when the server is short of room,
+//! and is halved at each look at a client that does not. A client uses its grant if it has had as
+//! many Calls unanswered at a time since the last look at it, or has made as many: others may be on
+//! the wire, so how many wait here is too little to go by.
+//!
+//! What is enforced is the room that there is, which no grant exceeds: the client may not have seen
+//! yet that its grant has shrunk, and may have given up a Call that is unanswered here, which it
+//! does not count any more.
 
 /// The grant that a connection begins with, unless its limit is lower.
 pub const START: u32 = 32;
@@ -15,7 +18,7 @@ pub const START: u32 = 32;
 /// The grant below which a shortage does not push it.
 const LEAST: u32 = 4;
 
-/// The client has more unanswered Calls than it was ever granted.
+/// The client has more unanswered Calls than there can be credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
@@ -47,30 +50,33 @@ impl Room {
 ///
 /// # Invariants
 ///
-/// `grant` and `highest` are at least 1; `unanswered` never exceeds `highest`.
+/// `grant` and `most` are at least 1; `unanswered` never exceeds `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// How many Calls we want unanswered at most.
     grant: u32,
     /// How many the client asked for last.
     requested: u32,
-    /// The highest grant ever sent.
-    highest: u32,
+    /// How many unanswered Calls there is room for.
+    most: u32,
     unanswered: u32,
+    /// The most that were unanswered at a time since the last look.
+    peak: u32,
     /// Calls since the last look.
     calls: u32,
 }
 
 impl Credits {
-    /// Begins with [`START`], at most `limit` and at least 1, which holds before the first reply as
-    /// well: a client may use only one credit then, but we have room for these.
+    /// Begins with [`START`], at most `limit` and at least 1. There is room for `limit` Calls, also
+    /// before the first reply, though a client may use only one credit then.
     pub fn new(limit: u32) -> Self {
         let grant = START.min(limit).max(1);
         Self {
             grant,
             requested: grant,
-            highest: grant,
+            most: limit.max(1),
             unanswered: 0,
+            peak: 0,
             calls: 0,
         }
     }
@@ -89,31 +95,35 @@ impl Credits {
     ///
     /// # Errors
     ///
-    /// [`Overrun`] if the client was never granted that many; the Call is not counted.
+    /// [`Overrun`] if there is no room for so many; the Call is not counted.
     pub fn on_call(&mut self, requested: u32) -> Result<(), Overrun> {
-        if self.unanswered >= self.highest {
+        if self.unanswered >= self.most {
             return Err(Overrun);
         }
         self.unanswered = self.unanswered.saturating_add(1);
+        self.peak = self.peak.max(self.unanswered);
         self.calls = self.calls.saturating_add(1);
         self.requested = requested;
         Ok(())
     }
 
     /// A Call is answered while the server has so much `room`; returns the grant its reply carries,
-    /// which is never 0 and, but for that, never above `limit`.
+    /// which is never 0 and, but for that, never above `limit` or the room that there is.
     pub fn on_reply(&mut self, room: Room, limit: u32) -> u32 {
         let grant = match room {
-            Room::Plenty if self.calls >= self.grant => self.grant.saturating_add(1),
+            Room::Plenty if self.is_used() => self.grant.saturating_add(1),
             Room::Short => self.grant.saturating_sub(1).max(LEAST.min(self.grant)),
             Room::Plenty | Room::Enough => self.grant,
         };
-        // INVARIANT: at least 1; so is what is granted, and `highest` only grows.
-        self.grant = grant.min(limit).max(1);
+        // INVARIANT: at least 1.
+        self.grant = grant.min(limit).min(self.most).max(1);
         self.unanswered = self.unanswered.saturating_sub(1);
-        let granted = self.grant.min(self.requested).max(1);
-        self.highest = self.highest.max(granted);
-        granted
+        self.grant.min(self.requested).max(1)
+    }
+
+    /// Whether the client has used all of its grant since the last look.
+    fn is_used(&self) -> bool {
+        self.calls.max(self.peak) >= self.grant
     }
 
     /// A Call will never be answered.
@@ -122,15 +132,16 @@ impl Credits {
     }
 
     /// Looks at the client, as is done every now and then: the next replies grant less to one that
-    /// has made few Calls since the last time. Returns whether it has made as many as its grant.
+    /// did not use its grant since the last time. Returns whether it did.
     pub fn look(&mut self) -> bool {
-        let is_busy = self.calls >= self.grant;
-        if !is_busy && self.grant > START {
+        let is_used = self.is_used();
+        if !is_used && self.grant > START {
             // INVARIANT: at least `START`.
             self.grant = (self.grant / 2).max(START);
         }
         self.calls = 0;
-        is_busy
+        self.peak = self.unanswered;
+        is_used
     }
 }
 
@@ -206,12 +217,28 @@ mod tests {
     fn what_is_not_used_goes_back() {
         let mut credits = Credits::new(LIMIT);
         load(&mut credits, LIMIT, 1000, Room::Plenty);
+        while credits.unanswered() > 0 {
+            credits.on_drop();
+        }
         // It was used since the last look.
         let grants = [(); 4].map(|()| {
             credits.look();
             credits.grant()
         });
         assert_eq!(grants, [LIMIT, LIMIT / 2, START, START]);
+    }
+
+    #[test]
+    fn slow_calls_keep_their_credits() {
+        let mut credits = Credits::new(LIMIT);
+        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        assert_eq!(credits.on_call(LIMIT), Ok(()));
+        // Few are made between two looks, but as many as may be are unanswered.
+        for _ in 0..10 {
+            assert!(credits.look());
+            assert_eq!(load(&mut credits, LIMIT, START, Room::Plenty), LIMIT);
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
     }
 
     #[test]
@@ -238,20 +265,22 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_grant_is_what_counts() {
-        let mut credits = Credits::new(2);
-        assert_eq!(credits.on_call(9), Ok(()));
-        assert_eq!(credits.on_call(9), Ok(()));
-        assert_eq!(credits.on_call(9), Err(Overrun));
-        assert_eq!(credits.unanswered(), 2);
-        assert_eq!(credits.on_reply(Room::Plenty, 4), 3);
-        assert_eq!(credits.on_reply(Room::Plenty, 1), 1);
-        for _ in 0..3 {
+    fn the_room_is_what_counts() {
+        let mut credits = Credits::new(START + 3);
+        assert_eq!(credits.grant(), START);
+        // A client that gives Calls up, or does not count before the first reply.
+        for _ in 0..START + 3 {
             assert_eq!(credits.on_call(9), Ok(()));
         }
         assert_eq!(credits.on_call(9), Err(Overrun));
+        assert_eq!(credits.unanswered(), START + 3);
+        assert_eq!(credits.on_reply(Room::Plenty, 1), 1);
+        assert_eq!(credits.on_call(9), Ok(()));
+        assert_eq!(credits.on_call(9), Err(Overrun));
         credits.on_drop();
         assert_eq!(credits.on_call(9), Ok(()));
+        // No limit makes it more.
+        assert_eq!(Credits::new(2).on_reply(Room::Plenty, 9), 2);
     }
 
     #[test]

@@ -214,8 +214,9 @@ impl Shared {
             if !state.phase.close(cause.parting()) {
                 return;
             }
+            // Under the lock: whoever comes too late to close it knows that it closes.
+            self.is_closing.store(true, Relaxed);
         }
-        self.is_closing.store(true, Relaxed);
         self.report(cause);
         self.inbox.close();
         // An error would mean that it is queued already; it is queued here only, and once.

@@ -38,6 +38,10 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     workqueue::{
         Work,
         WorkItem, //
@@ -45,6 +49,9 @@ use kernel::{
 };
 
 use svcrdma_proto::credits::Room;
+
+/// How long removal waits before it looks again whether all connections are taken down.
+const FLUSH_AGAIN: Delta = Delta::from_millis(10);
 
 /// The state of a device's hardware objects.
 enum State {
@@ -247,6 +254,11 @@ impl Device {
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
         self.for_each(|shared| shared.close(Cause::DeviceRemoved));
         self.queue.flush();
+        // Whoever has begun to close one may not have queued the rest yet.
+        while self.connection_count() > 0 {
+            fsleep(FLUSH_AGAIN);
+            self.queue.flush();
+        }
         self.pools.close();
         // Its last user: connections are gone.
         drop(hardware);

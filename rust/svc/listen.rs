@@ -29,6 +29,7 @@ use crate::abstractions::{
         Net,
         OwnedNet, //
     },
+    ratelimit,
     rdma::cm::{
         CmId,
         Event,
@@ -75,7 +76,7 @@ const NEW_SECONDS: i64 = 2;
 enum Binding {
     /// Yes.
     Listening(CmId<Port>),
-    /// The device that had this address is gone.
+    /// The device that had this address is gone, or has another one.
     Lost(Addr),
     /// Not yet, or not any more.
     Closed,
@@ -85,7 +86,6 @@ enum Binding {
 #[pin_data]
 pub(crate) struct Port {
     number: u64,
-    since: Instant<Monotonic>,
     server: Arc<Server>,
     net: OwnedNet,
     counters: Arc<Counters>,
@@ -120,7 +120,7 @@ impl Port {
         Ok(local)
     }
 
-    /// Listens again if the device was lost and another one has its address. May sleep.
+    /// Listens again if the device was lost and one has its address. May sleep.
     pub(super) fn listen_again(self: &Arc<Self>) {
         let mut binding = self.binding.lock();
         let Binding::Lost(addr) = &*binding else {
@@ -133,7 +133,7 @@ impl Port {
         }
     }
 
-    /// The device of the id goes. Sleeps.
+    /// The device of the id goes, or changes its address. Sleeps.
     fn lose(&self) {
         let mut binding = self.binding.lock();
         let id = match core::mem::replace(&mut *binding, Binding::Closed) {
@@ -145,7 +145,10 @@ impl Port {
         };
         *binding = Binding::Lost(id.local());
         drop(binding);
-        pr_info!("not listening on {}: its device was removed\n", id.local());
+        pr_info!(
+            "not listening on {}: its device was removed or changed\n",
+            id.local()
+        );
     }
 
     /// Listens no more. Sleeps.
@@ -199,7 +202,8 @@ impl Events for Port {
     }
 
     fn event(this: ArcBorrow<'_, Self>, event: Event) {
-        if let Event::DeviceRemoval = event {
+        // What is gone is the hardware address that it listens on: a bond has failed over.
+        if let Event::DeviceRemoval | Event::Gone(_) = event {
             let port: Arc<Port> = this.into();
             // An error means that it is queued already.
             let _ = port.server.queue.clone().enqueue(port);
@@ -222,16 +226,12 @@ impl Listen for Listener {
         net: Net<'_>,
         addr: &Addr,
     ) -> Result<(Self, Arc<Inbox<Arc<Shared>>>, Addr)> {
-        if stats::RELEASE.get() != 0 {
-            pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
-            return Err(EBUSY);
-        }
+        refuse_while_released()?;
         let inbox = Inbox::new(PENDING)?;
         let ports_inbox = inbox.clone();
         let port = Arc::pin_init(
             pin_init!(Port {
                 number: server.number(),
-                since: Instant::now(),
                 server: server.clone(),
                 counters: server.namespaces.get(net),
                 net: net.keep(),
@@ -241,10 +241,12 @@ impl Listen for Listener {
             }),
             GFP_KERNEL,
         )?;
-        server.ports.add(&port)?;
         // On an error dropping it takes it off again.
         let listener = Self { port };
         let local = listener.port.listen(addr)?;
+        // That may have taken its time, and sunrpc needs some more.
+        server.ports.add(&listener.port)?;
+        refuse_while_released()?;
         Ok((listener, inbox, local))
     }
 
@@ -273,11 +275,25 @@ impl Drop for Listener {
     }
 }
 
+fn refuse_while_released() -> Result {
+    if stats::RELEASE.get() == 0 {
+        return Ok(());
+    }
+    pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
+    Err(EBUSY)
+}
+
+/// A port that listens, or has.
+struct Open {
+    port: Arc<Port>,
+    since: Instant<Monotonic>,
+}
+
 /// The ports of all listeners.
 #[pin_data]
 pub(super) struct Ports {
     #[pin]
-    table: Mutex<RBTree<u64, Arc<Port>>>,
+    table: Mutex<RBTree<u64, Open>>,
 }
 
 impl Ports {
@@ -290,33 +306,43 @@ impl Ports {
 
     fn add(&self, port: &Arc<Port>) -> Result {
         let mut table = self.table.lock();
-        table.try_create_and_insert(port.number, port.clone(), GFP_KERNEL)?;
+        let open = Open {
+            port: port.clone(),
+            since: Instant::now(),
+        };
+        table.try_create_and_insert(port.number, open, GFP_KERNEL)?;
         port.counters.listeners.inc();
         stats::HOST_LISTENERS.inc();
         Ok(())
     }
 
     fn remove(&self, port: &Port) {
-        let port = self.table.lock().remove(&port.number);
-        if let Some(port) = port {
+        let open = self.table.lock().remove(&port.number);
+        if let Some(Open { port, .. }) = open {
             port.counters.listeners.dec();
             stats::HOST_LISTENERS.dec();
         }
     }
 
     /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one
-    /// to go before it is complete. May sleep.
+    /// to go before it is complete. Nor does nfsd expect to have none at all while it runs, so they
+    /// stay where there is none of another transport. May sleep.
     pub(super) fn release(&self) {
-        for port in self.table.lock().values() {
-            if seconds_since(port.since) >= NEW_SECONDS {
+        for Open { port, since } in self.table.lock().values() {
+            if seconds_since(*since) < NEW_SECONDS {
+                continue;
+            }
+            if port.inbox.is_replaceable() {
                 port.inbox.close();
+            } else if ratelimit() {
+                pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
             }
         }
     }
 
     /// Has ports listen again whose device is back. May sleep.
     pub(super) fn tick(&self) {
-        for port in self.table.lock().values() {
+        for Open { port, .. } in self.table.lock().values() {
             port.listen_again();
         }
     }

@@ -142,6 +142,14 @@ impl<T: Item> Inbox<T> {
         }
     }
 
+    /// Whether its transport, if there is one, can go: its service has a listener of another class.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        let inner = self.inner.lock();
+        // SAFETY: The transport is live by `Inbox::attach`, and so is its service.
+        let has_others = |target: &Target| unsafe { bindings::xprt_has_others(target.0.as_ptr()) };
+        inner.target.as_ref().is_none_or(has_others)
+    }
+
     /// Makes `xprt` the transport to wake threads for.
     ///
     /// # Safety

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: grants move with the load, and no more Calls are taken than were granted.
+//! Credits: grants move with the load, and no more Calls are taken than there is room for.
 
 mod common;
 
@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(cases(2048))]
 
     #[test]
-    fn nobody_gets_more_than_was_granted(events in events()) {
+    fn nobody_gets_more_than_there_is(events in events()) {
         check(&events)?;
     }
 }

@@ -19,6 +19,9 @@ use svcrdma_proto::cm;
 /// How long the server may take for anything. Only a server that hangs makes anybody wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Local ports that are tried at most.
+const PORTS: u32 = 8;
+
 /// How long to listen for an answer that should not come.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 
@@ -59,6 +62,18 @@ impl Default for Manners {
     }
 }
 
+/// Connects by `f`, again while the CM chooses a local port that is taken: with iWARP ports are
+/// TCP's, which keeps some for a while.
+pub(crate) fn with_free_port<T>(f: impl Fn() -> Result<T>) -> Result<T> {
+    for _ in 1..PORTS {
+        match f() {
+            Err(error) if error.is_in_use() => (),
+            result => return result,
+        }
+    }
+    f()
+}
+
 /// What came from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
@@ -95,6 +110,10 @@ impl Peer {
 
     /// Sends a connection request and does not wait for the answer.
     pub(crate) fn request(to: &SocketAddr, manners: Manners) -> Result<Self> {
+        with_free_port(|| Self::request_once(to, manners.clone()))
+    }
+
+    fn request_once(to: &SocketAddr, manners: Manners) -> Result<Self> {
         let depth = manners.receives.max(1);
         let endpoint = Endpoint::open(to, depth, PATIENCE)?;
         let size = manners.receive_size * depth as usize;

@@ -186,6 +186,10 @@ impl Way {
     }
 
     fn response(&self) -> Result<Remains> {
+        peer::with_free_port(|| self.response_once())
+    }
+
+    fn response_once(&self) -> Result<Remains> {
         let endpoint = Endpoint::open_half(&self.target, PATIENCE)?;
         endpoint.connect(&peer::offer(&Manners::default()))?;
         match endpoint.wait(PATIENCE)? {

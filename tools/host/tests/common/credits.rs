@@ -5,7 +5,7 @@
 use super::*;
 use svcrdma_proto::credits::{Credits, Overrun, Room, START};
 
-/// What the grant begins with at most, and what happens: which event, and a number for it.
+/// How many Calls there is room for, and what happens: which event, and a number for it.
 pub(crate) type Events = (u32, Vec<(u8, u32)>);
 
 pub(crate) fn events() -> impl Strategy<Value = Events> {
@@ -13,12 +13,12 @@ pub(crate) fn events() -> impl Strategy<Value = Events> {
 }
 
 /// A client that respects what it was granted never overruns, however the grant moves; any other
-/// is told at the first Call above the highest grant.
+/// is told at the first Call that there is no room for.
 pub(crate) fn check((start, events): &Events) -> Verdict {
     let mut credits = Credits::new(*start);
     let mut limit = *start;
-    let (mut known, mut highest) = (1, START.min(limit).max(1));
-    let (mut open, mut asked) = (0, highest);
+    let (mut known, room_for) = (1, limit.max(1));
+    let (mut open, mut asked) = (0, START.min(room_for));
     let mut room = Room::Plenty;
     for (event, number) in events {
         let before = credits.grant();
@@ -29,14 +29,14 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
             }
             1 if open > 0 => {
                 known = credits.on_reply(room, limit);
-                prop_assert!(known >= 1 && known <= limit.min(asked).max(1));
+                prop_assert!(known >= 1 && known <= limit.min(asked).min(room_for).max(1));
                 let most = if room == Room::Plenty {
                     before + 1
                 } else {
                     before
                 };
                 prop_assert!(credits.grant() <= most);
-                (open, highest) = (open - 1, highest.max(known));
+                open -= 1;
             }
             2 if open > 0 => {
                 credits.on_drop();
@@ -48,7 +48,7 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
                 credits.look();
                 prop_assert!(credits.grant() <= before && credits.grant() >= START.min(before));
             }
-            6 if open < highest => {
+            6 if open < room_for => {
                 prop_assert_eq!(credits.on_call(*number), Ok(()));
                 (open, asked) = (open + 1, *number);
             }
