@@ -251,7 +251,7 @@ impl Shared {
     /// A Call gets its reply: the credits to grant with it, at most `most`.
     pub(super) fn count_reply(&self, most: u32) -> u32 {
         let room = self.device.room();
-        let limit = stats::CREDITS.get().min(self.max_credits).min(most);
+        let limit = stats::CREDITS.get().min(most);
         self.state.lock().credits.on_reply(room, limit)
     }
 
