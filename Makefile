@@ -63,6 +63,11 @@ test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test
 
+nfstest: modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
+	@scripts/need-qemu
+	@tools/vm/vm.py run --vms 2 --limit 7200 --server $(or $(SERVER),ours) --out build/nfstest \
+		tools/vm/tests/nfstest $(or $(SUITE),posix) $(or $(VERSION),4.2) $(RUNTEST)
+
 bench: modules ## the figures, ours beside the stock server's
 	@scripts/need-qemu
 	@scripts/test --bench
@@ -76,4 +81,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
 
-.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug bench rust-analyzer clean clean-cache
+.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest bench rust-analyzer clean clean-cache
