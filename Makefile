@@ -68,6 +68,10 @@ nfstest: modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@tools/vm/vm.py run --vms 2 --limit 7200 --server $(or $(SERVER),ours) --out build/nfstest \
 		tools/vm/tests/nfstest $(or $(SUITE),posix) $(or $(VERSION),4.2) $(RUNTEST)
 
+xfstests: modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick FASTEST=60
+	@scripts/need-qemu
+	@XFSTESTS=$(XFSTESTS) VERSION=$(VERSION) GROUP=$(GROUP) FASTEST=$(FASTEST) scripts/xfstests
+
 bench: modules ## the figures, ours beside the stock server's
 	@scripts/need-qemu
 	@scripts/test --bench
@@ -81,4 +85,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
 
-.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest bench rust-analyzer clean clean-cache
+.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench rust-analyzer clean clean-cache

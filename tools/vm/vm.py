@@ -186,6 +186,7 @@ class Job:
     server: str = "ours"
     env: dict[str, str] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)  # for /job
+    tree: Path | None = None  # a folder that the VMs can mount, as 9p's "tree"
 
 
 @dataclass
@@ -298,7 +299,7 @@ class Vm:
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is where the toolchain is, which may be a folder of its own.
-        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets]
+        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", job.tree] if job.tree else [])]
         # rxe drops what has come for a broken queue pair with interrupts off. A NIC that has its
         # buffers from a page pool, as those that are merged are, complains of it where locks are
         # checked, and nothing is checked any more.
@@ -313,6 +314,7 @@ class Vm:
             *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
+            *(share("tree", job.tree, ",readonly=on") if job.tree else []),
             "-netdev", net, "-device", f"virtio-net-pci,netdev=net,host_mtu=9000{merged}",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
