@@ -36,6 +36,7 @@ pub(crate) trait Show: Sized + Send + Sync + 'static {
 
 /// A file and its data.
 struct Entry<T: Show> {
+    module: &'static ThisModule,
     data: Arc<T>,
     show: fn(&T, &SeqFile),
 }
@@ -61,7 +62,8 @@ unsafe impl<T: Show> Sync for Folder<T> {}
 
 impl<T: Show> Folder<T> {
     /// Makes `name` at the top of debugfs, with the files of `data`. They hold `module` while they
-    /// are open. Without debugfs there are none, which is no error. May sleep.
+    /// are open, and cannot be opened before it is loaded. Without debugfs there are none, which is
+    /// no error. May sleep.
     pub(crate) fn new(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -72,7 +74,8 @@ impl<T: Show> Folder<T> {
             for file in T::FILES {
                 let data = data.clone();
                 let show = file.show;
-                entries.push(Entry { data, show }, GFP_KERNEL)?;
+                let entry = Entry { module, data, show };
+                entries.push(entry, GFP_KERNEL)?;
             }
             Ok(try_pin_init!(&this in Self {
                 // SAFETY: The name is a string; no parent means the top.
@@ -132,7 +135,17 @@ impl<T: Show> Folder<T> {
     ) -> kernel::ffi::c_int {
         // SAFETY: By the safety requirements of this function.
         let private = unsafe { (*inode).i_private };
-        // SAFETY: As above; the entry lives until the files are removed, which waits for `show`.
+        // CAST: `fill` has made it of this type.
+        // SAFETY: As above; the entry lives until the files are removed, which waits for us.
+        let module = unsafe { (*private.cast::<Entry<T>>()).module };
+        // Nobody waits for who holds a module that fails to load (do_init_module in
+        // kernel/module/main.c).
+        // SAFETY: The module is there while its `open` runs; its state may change as we look.
+        let state = unsafe { (&raw const (*module.as_ptr()).state).read_volatile() };
+        if state != bindings::module_state_MODULE_STATE_LIVE {
+            return ENOENT.to_errno();
+        }
+        // SAFETY: As above; who has the file open holds the module.
         unsafe { bindings::single_open(file, Some(Self::show), private) }
     }
 
