@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW
+export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW VERSION GROUP FASTEST XFSTESTS RESUME
 
 .DEFAULT_GOAL := modules
 
@@ -48,7 +48,11 @@ check: modules ## layers, reachable panics, stack; shell code
 	@scripts/check-panics
 	@scripts/check-stack
 
-vm: modules ## a shell in a VM with the module at hand
+# For the kernel that VMs boot, whatever this host runs.
+vm-modules:
+	@KDIR= KERNEL="$${KERNEL:-$$(scripts/families | sed -n 1p)}" scripts/build
+
+vm: vm-modules ## a shell in a VM with the module at hand
 	@scripts/need-qemu
 	@tools/vm/vm.py shell --cpus 2
 
@@ -63,16 +67,16 @@ test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test
 
-nfstest: modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
+nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@scripts/need-qemu
-	@tools/vm/vm.py run --vms 2 --limit 7200 --server $(or $(SERVER),ours) --out build/nfstest \
-		tools/vm/tests/nfstest $(or $(SUITE),posix) $(or $(VERSION),4.2) $(RUNTEST)
+	@tools/vm/vm.py run --vms 2 --limit 7200 --server "$(or $(SERVER),ours)" --out build/nfstest \
+		tools/vm/tests/nfstest "$(or $(SUITE),posix)" "$(or $(VERSION),4.2)" "$(or $(RUNTEST),all)"
 
-xfstests: modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick FASTEST=60
+xfstests: vm-modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick FASTEST=60
 	@scripts/need-qemu
-	@XFSTESTS=$(XFSTESTS) VERSION=$(VERSION) GROUP=$(GROUP) FASTEST=$(FASTEST) scripts/xfstests
+	@scripts/xfstests
 
-bench: modules ## the figures, ours beside the stock server's
+bench: ## the figures, ours beside the stock server's
 	@scripts/need-qemu
 	@scripts/test --bench
 
@@ -83,6 +87,6 @@ clean: ## remove what was built here; the cache stays
 	rm -rf build rust-project.json tools/*/target
 
 clean-cache: ## remove the build root, kernels and images that were made
-	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache/svcrdma}"
+	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench rust-analyzer clean clean-cache
+.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench rust-analyzer clean clean-cache

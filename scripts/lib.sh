@@ -4,8 +4,9 @@
 
 # shellcheck disable=SC2034 # these are for those who source us
 top=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+# A folder of our own wherever it is: what nobody needs any more is removed from it.
 # shellcheck disable=SC2034
-cache=${SVCRDMA_CACHE:-/var/cache/svcrdma}
+cache=${SVCRDMA_CACHE:-/var/cache}/svcrdma
 # The Debian release that has the toolchain the packaged kernels were built with.
 # shellcheck disable=SC2034
 release=trixie

@@ -32,8 +32,8 @@ from typing import BinaryIO, NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
-# Times that a VM is booted at most. QEMU's emulator has been seen to end with SIGSEGV, as 1 of some
-# hundred began from a snapshot, before the VM had done anything.
+# Times that a VM is booted at most: QEMU's emulator may end with SIGSEGV when it begins from a
+# snapshot, before the VM has done anything.
 BOOTS = 3
 # An emulated CPU. String instructions go byte by byte and are slow: without these two the kernel
 # takes others. With x2apic a CPU reaches its APIC without leaving translated code; a fifth level of
@@ -42,6 +42,18 @@ CPU = "max,x2apic=on,erms=off,fsrm=off,la57=off"
 # What init says when the VM is ready to be saved, and how much disk a saved one may take.
 READY = b"init: ready for a snapshot"
 SNAPSHOT_SPACE = 3 << 30
+
+
+# The servers that tests may be about: this module, or the kernel's own.
+SERVERS = ("ours", "stock")
+
+
+def server_chosen() -> str:
+    """By SERVER=."""
+    server = os.environ.get("SERVER") or SERVERS[0]
+    if server not in SERVERS:
+        sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(SERVERS)}")
+    return server
 
 
 def use_kvm() -> bool:
@@ -160,10 +172,12 @@ class Images:
             if done.returncode:
                 sys.exit(done.returncode)
             made = Path(done.stdout.strip())
-            os.utime(made)  # still in use, see fill in scripts/lib.sh
+            with contextlib.suppress(PermissionError):
+                os.utime(made)  # still in use, see fill in scripts/lib.sh
             return made
 
-        subprocess.run([TOP / "scripts/need-qemu"], check=True)
+        if status := subprocess.run([TOP / "scripts/need-qemu"]).returncode:
+            sys.exit(status)
         images = cls(made_by("guest-root"), made_by("guest-kernel", kernel), module)
         if module is None:
             images.find_module()
@@ -206,12 +220,12 @@ class Vm:
         module = ""
         if images.module:
             # A rebuild while we run must not matter.
-            for name in ("svcrdma.ko", "svcrdma_keep.ko"):
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.copy(images.module.with_name(name), directory / name)
+            shutil.copy(images.module, directory / "svcrdma.ko")
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy(images.module.with_name("svcrdma_keep.ko"), directory)
             module = "/job/svcrdma.ko"
         for path in job.files:
-            os.link(path, directory / path.name)
+            shutil.copy(path, directory)
         server = 1 if job.vms == 2 else index
         env = {
             "VM_ROLE": role,
@@ -349,7 +363,7 @@ def run(images: Images, job: Job) -> Result:
         if booted or use_kvm():
             return result
         console = (job.out / "vm1/console.log", job.out / f"vm{job.vms}/console.log")
-        kept = [shutil.copy(path, job.out / f"boot-{path.parent.name}.log") for path in dict.fromkeys(console)]
+        kept = [shutil.copy(path, job.out / f"boot-{path.parent.name}.log") for path in dict.fromkeys(console) if path.exists()]
         why = f"{result.why}; {', '.join(map(str, kept))}"
         print(f"svcrdma: an emulated VM died while it booted ({why}): once more", file=sys.stderr)
     return attempt(images, job)[0]
@@ -463,7 +477,7 @@ def main() -> int:
         sub.add_argument("--kernel", default=os.environ.get("KERNEL"))
         sub.add_argument("--mem", type=int, default=Size().mem)
         sub.add_argument("--cpus", type=int, default=Size().cpus)
-        sub.add_argument("--server", choices=("ours", "stock"), default="ours")
+        sub.add_argument("--server", choices=SERVERS, default=SERVERS[0])
         sub.add_argument("--module", type=Path, help="svcrdma.ko, if not that of build/")
         if name == "run":
             sub.add_argument("--vms", type=int, choices=(1, 2), default=1)
@@ -476,7 +490,11 @@ def main() -> int:
     args = parser.parse_args()
     if args.what == "kvm":
         return 0 if use_kvm() else 1
+    if args.module and not args.module.is_file():
+        parser.error(f"no file {args.module}")
     images = Images.prepare(args.kernel or families()[0], args.module)
+    if args.server == SERVERS[0] and not images.module:
+        print(f"svcrdma: no module for kernel {images.version} in build/: make KERNEL=...", file=sys.stderr)
     size = Size(args.mem, args.cpus)
     out = (getattr(args, "out", None) or Path(tempfile.mkdtemp(prefix="svcrdma-vm-"))).resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -503,7 +521,7 @@ def main() -> int:
             time.sleep(1.2)  # tail looks once a second
             tail.terminate()
     print(f"svcrdma: {result.why or f'status {result.status}'}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
-    return 1 if result.status is None else result.status
+    return 1 if result.why or result.status is None else result.status
 
 
 @contextlib.contextmanager
