@@ -279,7 +279,8 @@ impl Endpoint {
 
     /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
-        self.quota.lock().take(call, pages)
+        let left = self.shared.device.pools.pages_left();
+        self.quota.lock().take(call, pages, left)
     }
 
     /// So many pages are not under RDMA Read any more: starts what has waited for them.
@@ -293,7 +294,8 @@ impl Endpoint {
     }
 
     fn next_read(&self) -> Option<Call> {
-        self.quota.lock().next()
+        let left = self.shared.device.pools.pages_left();
+        self.quota.lock().next(left)
     }
 
     /// How much it has to do.

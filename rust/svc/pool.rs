@@ -298,6 +298,12 @@ impl Pools {
         served
     }
 
+    /// Pages that may be lent beside those that are.
+    pub(super) fn pages_left(&self) -> usize {
+        let lent = self.inner.lock().lent();
+        (stats::READ_PAGES.get() as usize).saturating_sub(lent)
+    }
+
     /// What is in them.
     pub(super) fn count(&self) -> Count {
         self.inner.lock().count()

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Quota: how many pages a connection may have under RDMA Read, and the Calls that wait for theirs.
+//!
+//! The more of the device's pages are lent, the fewer a connection may have: clients that hang keep
+//! theirs until their Reads fail, and must leave some to the others.
 
 use super::{
     call::Call,
@@ -29,11 +32,17 @@ impl Quota {
         })
     }
 
-    /// Takes `pages` for `call`. Gives the Call back if it may go on, keeps it until others have
-    /// ended if these are too many, and refuses it if too many wait.
-    pub(super) fn take(&mut self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
+    /// Takes `pages` for `call`; `left` are those of the device that are not lent. Gives the Call
+    /// back if it may go on, keeps it until others have ended if these are too many, and refuses it
+    /// if too many wait.
+    pub(super) fn take(
+        &mut self,
+        call: Call,
+        pages: usize,
+        left: usize,
+    ) -> Result<Option<Call>, Call> {
         // Not before those that wait already.
-        if !self.waiting.is_empty() || !self.has_room(pages) {
+        if !self.waiting.is_empty() || !self.has_room(pages, left) {
             return self.waiting.push(call).map(|()| None);
         }
         self.used = self.used.saturating_add(pages);
@@ -48,15 +57,15 @@ impl Quota {
 
     /// The next Call that may go on. With the last one the caller ceases to start them, and who
     /// comes later starts them himself.
-    pub(super) fn next(&mut self) -> Option<Call> {
-        let call = self.next_with_room();
+    pub(super) fn next(&mut self, left: usize) -> Option<Call> {
+        let call = self.next_with_room(left);
         self.starting = call.is_some();
         call
     }
 
-    fn next_with_room(&mut self) -> Option<Call> {
+    fn next_with_room(&mut self, left: usize) -> Option<Call> {
         let pages = self.waiting.front_mut()?.sink_pages();
-        if !self.has_room(pages) {
+        if !self.has_room(pages, left) {
             return None;
         }
         self.used = self.used.saturating_add(pages);
@@ -73,8 +82,22 @@ impl Quota {
         self.waiting.pop()
     }
 
-    fn has_room(&self, pages: usize) -> bool {
-        let limit = stats::READ_PAGES_CONNECTION.get() as usize;
-        self.used == 0 || self.used.saturating_add(pages) <= limit
+    /// A connection without pages may always have some, so that each goes on.
+    fn has_room(&self, pages: usize, left: usize) -> bool {
+        let most = share(
+            stats::READ_PAGES_CONNECTION.get() as usize,
+            stats::READ_PAGES.get() as usize,
+            left,
+        );
+        self.used == 0 || self.used.saturating_add(pages) <= most
     }
+}
+
+/// The pages that a connection may have when `left` of the `device`'s are not lent: `limit` as long
+/// as it is alone, and of `n` that take all they may, each leaves the next one the same part of what
+/// it found.
+fn share(limit: usize, device: usize, left: usize) -> usize {
+    let others = device.saturating_sub(limit);
+    let most = limit.saturating_mul(left).checked_div(others);
+    most.map_or(limit, |most| most.min(limit))
 }

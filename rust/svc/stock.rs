@@ -74,6 +74,11 @@ impl Stock {
         }
     }
 
+    /// Pages that Calls have.
+    pub(super) fn lent(&self) -> usize {
+        self.total.saturating_sub(self.pages.len())
+    }
+
     pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
         match pages <= SMALL {
             true => &mut self.small,

@@ -9,7 +9,7 @@ use crate::{
     ffi::Region,
     message::{Answer, Message, Reply},
     missing,
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{self, Incoming, Manners, Peer, PATIENCE},
     rpc,
     times::Times,
 };
@@ -20,7 +20,7 @@ use std::{
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
 /// Options that take a value.
-pub(crate) const OPTIONS: &[&str] = &["kind", "depth", "count", "size", "file"];
+pub(crate) const OPTIONS: &[&str] = &["kind", "depth", "count", "size", "file", "pause"];
 
 /// How often the progress is told.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -85,6 +85,7 @@ struct Done {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    peer::set_pause(args.value("pause", 0)?);
     let kind = match args.text("kind") {
         None | Some("null") => Kind::Null,
         Some("read") => Kind::Read,

@@ -52,6 +52,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --count N        in all (1000)
                --size N         bytes of a READ or WRITE (4096)
                --file PATH      a file below the root of NFS version 4, which write overwrites
+               --pause MS       time to let go by when connected, before anything is sent (0)
   storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
                --count N        connections (1)
                --parallel N     threads that connect, one connection after the other (32)
