@@ -14,6 +14,9 @@ use kernel::ffi::c_void;
 ///   read and written, from before `into_raw` until the context that `from_raw` returned is
 ///   dropped. No reference to them lives while C has the context.
 pub(crate) unsafe trait Context: Send + Sized {
+    /// What belongs to the Call beside its message.
+    type State;
+
     /// Gives the context to C.
     fn into_raw(self) -> *mut c_void;
 
@@ -24,6 +27,9 @@ pub(crate) unsafe trait Context: Send + Sized {
     /// - `ptr` comes from [`Context::into_raw`] of the same type.
     /// - It has not been taken back before.
     unsafe fn from_raw(ptr: *mut c_void) -> Self;
+
+    /// What belongs to the Call beside its message.
+    fn state_mut(&mut self) -> &mut Self::State;
 
     /// The start and the length of the received message.
     fn message_raw(&self) -> (*mut u8, usize);

@@ -25,8 +25,10 @@ use crate::abstractions::{
             Flag,
             Item, //
         },
+        results::Results,
         rqst::{
             Arg,
+            Delivered,
             Rqst, //
         },
         xprt::Connect, //
@@ -218,11 +220,11 @@ impl Connect for Connection {
     type Call = Call;
     type Back = Endpoint;
 
-    fn recvfrom(&self, mut call: Call, rqst: &mut Rqst<'_>) -> c_int {
+    fn recvfrom<'a>(&self, mut call: Call, rqst: Rqst<'a>) -> Option<Delivered<'a, Call>> {
         call.endpoint = None;
         let (layout, body, end) = (call.layout, call.header.body, call.message().len());
         let Some(mut sink) = call.sink.take() else {
-            return rqst.deliver(call, Arg::Message(body..end));
+            return Some(rqst.deliver(call, Arg::Message(body..end)));
         };
         let arg = match layout {
             Layout::Inline => Arg::Message(body..end),
@@ -242,18 +244,15 @@ impl Connect for Connection {
         let pools = &self.endpoint.shared.device.pools;
         pools.lost_pages(sink.stream_mut().renew());
         pools.put_sink(sink);
-        delivered
+        Some(delivered)
     }
 
-    fn result_payload(&self, call: &mut Call, rqst: &Rqst<'_>, offset: u32, len: u32) {
-        // GSS integrity and privacy cover the results as they are encoded: nothing is taken out.
-        if rqst.is_plain() {
-            call.mark(offset, len);
-        }
+    fn result_payload(state: &mut CallState, offset: u32, len: u32) {
+        state.mark(offset, len);
     }
 
-    fn sendto(&self, call: Call, rqst: &mut Rqst<'_>) {
-        reply::send(&self.endpoint, call, rqst);
+    fn sendto(&self, call: Call, mut results: Results<'_>) {
+        reply::send(&self.endpoint, call, &mut results);
     }
 
     fn release(&self, call: Call) {

@@ -17,6 +17,7 @@ use crate::{
         ratelimit,
         rdma::{
             cq::{
+                Completes,
                 Cq,
                 Share, //
             },
@@ -111,7 +112,8 @@ impl SharedReceives {
         let max = max.min(entries as usize);
         let mut cqs = KVec::new();
         for vector in 0..vectors(limits) {
-            cqs.push(Cq::new(pd, entries, vector)?, GFP_KERNEL)?;
+            let cq = Cq::new(pd, Completes::Receives, entries, vector)?;
+            cqs.push(cq, GFP_KERNEL)?;
         }
         let receives = Receives::shared(pd, count.min(max), max, queue)?;
         Ok(Self {
@@ -132,22 +134,26 @@ impl SharedReceives {
 }
 
 /// Completion queues that connections have shares of, made as they are needed.
-struct Cqs(Pin<KBox<Mutex<KVec<Arc<Cq>>>>>);
+struct Cqs {
+    completes: Completes,
+    list: Pin<KBox<Mutex<KVec<Arc<Cq>>>>>,
+}
 
 impl Cqs {
-    fn new() -> Result<Self> {
+    fn new(completes: Completes) -> Result<Self> {
         let list = new_mutex!(KVec::new(), "svcrdma completion queues");
-        Ok(Self(KBox::pin_init(list, GFP_KERNEL)?))
+        let list = KBox::pin_init(list, GFP_KERNEL)?;
+        Ok(Self { completes, list })
     }
 
     /// Sets `entries` aside. May sleep.
     fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, vector: u32) -> Result<Share> {
-        let mut cqs = self.0.lock();
+        let mut cqs = self.list.lock();
         if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
             return Ok(share);
         }
         let size = SHARED_CQ.min(limits.max_cqe).max(entries);
-        let cq = Cq::new(pd, size, vector)?;
+        let cq = Cq::new(pd, self.completes, size, vector)?;
         let share = cq.share(entries).ok_or(ENOSPC)?;
         cqs.push(cq, GFP_KERNEL)?;
         Ok(share)
@@ -174,8 +180,8 @@ impl Hardware {
         };
         let hardware = Self {
             receives,
-            own_receive_cqs: Cqs::new()?,
-            send_cqs: Cqs::new()?,
+            own_receive_cqs: Cqs::new(Completes::Receives)?,
+            send_cqs: Cqs::new(Completes::Sends)?,
             next_vector: Atomic::new(0),
             queue,
             send_depth: SEND_DEPTH.min(limits.max_qp_wr.saturating_sub(1)),

@@ -31,7 +31,7 @@ use crate::{
         },
         sunrpc::{
             backchannel,
-            rqst::Rqst, //
+            results::Results, //
         },
         trace,
     },
@@ -194,14 +194,14 @@ impl Reply {
         self.is_call
     }
 
-    /// Makes it a reply as planned, with the results in `rqst`.
+    /// Makes it a reply as planned, with the results in `results`.
     fn set_results(
         &mut self,
         endpoint: &Endpoint,
         header: &Header,
         message: &[u8],
         credits: u32,
-        rqst: &mut Rqst<'_>,
+        results: &mut Results<'_>,
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
@@ -213,26 +213,26 @@ impl Reply {
         let is_copied = is_small && self.len.saturating_add(inline) <= PAGE_SIZE;
         let is_inline = self.plan.form == Form::Inline;
         if is_inline && is_copied {
-            self.copy_inline(rqst)?;
+            self.copy_inline(results)?;
         }
         self.from_pages = is_inline && !is_copied;
         let written = self.plan.written_len();
         if written > 0 || self.from_pages {
-            self.take_pages(endpoint, rqst)?;
+            self.take_pages(endpoint, results)?;
             endpoint.shared.counters.write_bytes.add(written);
         } else {
-            rqst.keep_result_pages();
+            results.keep_result_pages();
         }
         Ok(())
     }
 
     /// Copies what goes inline behind the header.
-    fn copy_inline(&mut self, rqst: &Rqst<'_>) -> Result {
+    fn copy_inline(&mut self, results: &Results<'_>) -> Result {
         for range in self.plan.kept() {
             let len = range.end.saturating_sub(range.start) as usize;
             let rest = self.buffer.bytes_mut().get_mut(self.len..);
             let out = rest.and_then(|rest| rest.get_mut(..len)).ok_or(ENOSPC)?;
-            if rqst.copy_result(range.start as usize, out) != len {
+            if results.copy_result(range.start as usize, out) != len {
                 return Err(EIO);
             }
             self.len = self.len.saturating_add(len);
@@ -241,10 +241,10 @@ impl Reply {
     }
 
     /// Takes the pages of the results and maps them for the device.
-    fn take_pages(&mut self, endpoint: &Endpoint, rqst: &mut Rqst<'_>) -> Result {
+    fn take_pages(&mut self, endpoint: &Endpoint, results: &mut Results<'_>) -> Result {
         let device = &endpoint.shared.device;
-        let mut pages = device.pools.transfer(rqst.result_pages())?;
-        let taken = rqst
+        let mut pages = device.pools.transfer(results.result_pages())?;
+        let taken = results
             .take_result(pages.stream_mut())
             .and_then(|()| device.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
         self.pages = Some(pages);
@@ -253,11 +253,11 @@ impl Reply {
 }
 
 /// Sends the results of `call`. In an nfsd thread.
-pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, rqst: &mut Rqst<'_>) {
+pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, results: &mut Results<'_>) {
     let shared = &endpoint.shared;
     let credits = endpoint.count_reply();
     let sent = match shared.device.pools.reply() {
-        Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, rqst) {
+        Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, results) {
             Ok(()) => {
                 submit(endpoint, reply, Some(call));
                 Ok(())
@@ -283,12 +283,12 @@ fn prepare(
     reply: &mut Reply,
     call: &Call,
     credits: u32,
-    rqst: &mut Rqst<'_>,
+    results: &mut Results<'_>,
 ) -> Result {
     let header = call.header;
-    let len = u32::try_from(rqst.result_len()).map_err(|_| EIO)?;
+    let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
     let mut payloads = [Payload::default(); MAX_PAYLOADS];
-    let payloads = find_payloads(call, rqst, &mut payloads);
+    let payloads = find_payloads(call, results, &mut payloads);
     let message = call.message();
     reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {
@@ -301,16 +301,16 @@ fn prepare(
     }
     let inline = reply.plan.inline_len();
     trace::reply(endpoint.shared.number(), header.xid, len, inline, credits);
-    reply.set_results(endpoint, &header, message, credits, rqst)
+    reply.set_results(endpoint, &header, message, credits, results)
 }
 
 /// The marked results, each where its bytes really are.
 fn find_payloads<'a>(
     call: &Call,
-    rqst: &Rqst<'_>,
+    results: &Results<'_>,
     out: &'a mut [Payload; MAX_PAYLOADS],
 ) -> &'a [Payload] {
-    let word = |at: u32| rqst.result_word(at as usize);
+    let word = |at: u32| results.result_word(at as usize);
     let found = call
         .payloads()
         .iter()

@@ -243,7 +243,7 @@ impl<'m> Chain<'_, 'm> {
     /// Makes the memory valid that RDMA Reads into the transfer need, `room` work requests in the
     /// chain at most; whether all of it was, now or before.
     pub(crate) fn register(&mut self, transfer: &'m Transfer, room: usize) -> bool {
-        let Some((registration, pages)) = transfer.registration() else {
+        let Some((registration, pages)) = transfer.registration(&self.buffers.pd) else {
             return true;
         };
         while !registration.is_begun(pages) {
@@ -261,7 +261,7 @@ impl<'m> Chain<'_, 'm> {
 
     /// Makes it invalid again when the RDMA Reads are done; likewise.
     pub(crate) fn invalidate(&mut self, transfer: &'m Transfer, room: usize) -> bool {
-        let Some((registration, _)) = transfer.registration() else {
+        let Some((registration, _)) = transfer.registration(&self.buffers.pd) else {
             return true;
         };
         while !registration.is_ended() {
@@ -311,7 +311,7 @@ impl<'m> Chain<'_, 'm> {
         let start = buffers.sges.len();
         let max = start.saturating_add(max_sge);
         let range = at..at.saturating_add(len);
-        let taken = match (rdma, transfer.registration()) {
+        let taken = match (rdma, transfer.registration(&buffers.pd)) {
             (Rdma::Read, Some((registration, _))) => buffers.registered(registration, range),
             _ => buffers.gather(transfer, direction, range, max),
         };
@@ -352,7 +352,8 @@ impl<'m> Chain<'_, 'm> {
         let Some((addr, len)) = message.buffer.sync(&buffers.pd, message.len) else {
             return false;
         };
-        let mut whole = buffers.sge(addr, len);
+        // Some devices take an entry of no bytes for one of 2 GiB.
+        let mut whole = len == 0 || buffers.sge(addr, len);
         if let Some((transfer, ranges)) = message.rest {
             for range in ranges {
                 let len = range.end.saturating_sub(range.start);

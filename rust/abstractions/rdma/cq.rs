@@ -32,20 +32,31 @@ use kernel::{
     },
 };
 
+/// What completes in a queue. Not both: completions of Sends are handled in order by one worker,
+/// while whoever drains a queue handles those of Receives beside it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Completes {
+    /// Sends, RDMA Reads and Writes, and the like.
+    Sends,
+    /// Receives.
+    Receives,
+}
+
 /// A completion queue.
 ///
 /// # Invariants
 ///
-/// `cq` is a live queue of the device of `_pd`.
+/// `cq` is a live queue of the device of `pd`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
+    completes: Completes,
     /// Entries that are not shared out.
     room: Atomic<i32>,
     /// Held while completions are handled out of turn, see [`Cq::drain`].
     #[pin]
     direct: Mutex<()>,
-    _pd: Arc<Pd>,
+    pd: Arc<Pd>,
 }
 
 // SAFETY: Verbs may be called on any thread.
@@ -55,7 +66,12 @@ unsafe impl Sync for Cq {}
 
 impl Cq {
     /// Allocates a queue of `entries` on completion vector `vector`. May sleep.
-    pub(crate) fn new(pd: &Arc<Pd>, entries: u32, vector: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        pd: &Arc<Pd>,
+        completes: Completes,
+        entries: u32,
+        vector: u32,
+    ) -> Result<Arc<Self>> {
         let room = i32::try_from(entries).map_err(|_| EINVAL)?;
         // SAFETY: `pd` holds the device.
         let cq = unsafe { bindings::ib_alloc_cq(pd.device_ptr(), entries, vector) };
@@ -65,9 +81,10 @@ impl Cq {
         let made = Arc::pin_init(
             pin_init!(Self {
                 cq,
+                completes,
                 room: Atomic::new(room),
                 direct <- new_mutex!((), "svcrdma drain"),
-                _pd: pd,
+                pd,
             }),
             GFP_KERNEL,
         );
@@ -145,6 +162,14 @@ impl Share {
     /// The queue.
     pub(super) fn cq(&self) -> &Cq {
         &self.cq
+    }
+
+    /// Whether this is what queue pairs of `pd` need: of their device, for such work, and with at
+    /// least `entries`.
+    pub(super) fn fits(&self, pd: &Pd, completes: Completes, entries: u32) -> bool {
+        self.cq.pd.device_ptr() == pd.device_ptr()
+            && self.cq.completes == completes
+            && i64::from(self.entries) >= i64::from(entries)
     }
 }
 

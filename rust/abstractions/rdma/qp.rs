@@ -17,7 +17,10 @@ use super::{
         CmId,
         Events, //
     },
-    cq::Share,
+    cq::{
+        Completes,
+        Share, //
+    },
     device::Pd,
     handover::Parting,
     receive::Receive,
@@ -173,9 +176,28 @@ pub(crate) struct Qp<H: Handler, E: Events> {
     id: CmId<E>,
 }
 
+impl<H: Handler> Parts<'_, H> {
+    /// Whether all of it is of one device, and each completion queue for its kind of work: the RDMA
+    /// core asks for neither.
+    fn are_fit(&self) -> bool {
+        let sends = self.depth.saturating_add(1);
+        self.receives.pool().is_of(self.pd)
+            && self.send_cq.fits(self.pd, Completes::Sends, sends)
+            && self.receive_cq.fits(self.pd, Completes::Receives, 0)
+    }
+}
+
 impl<H: Handler, E: Events> Qp<H, E> {
     /// Makes a queue pair; when that fails `id` is dropped, which rejects the peer. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for parts that do not fit together, `EBUSY` for Receives that another queue pair
+    /// has for its own queue, `ENOMEM`, or the driver's.
     pub(crate) fn new(id: CmId<E>, context: Arc<H>, parts: Parts<'_, H>) -> Result<Self> {
+        if !parts.are_fit() {
+            return Err(EINVAL);
+        }
         let mut slots = KVec::with_capacity(parts.depth as usize, GFP_KERNEL)?;
         for index in 0..parts.depth as usize {
             let cqe = bindings::ib_cqe {
@@ -193,6 +215,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.recv_cq = parts.receive_cq.cq().as_ptr();
         let pool = parts.receives.pool().clone();
         let srq = pool.srq();
+        if srq.is_none() && !pool.claim() {
+            return Err(EBUSY);
+        }
         match &srq {
             Some(srq) => attr.srq = srq.as_ptr(),
             None => {
@@ -207,8 +232,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.cap.max_send_sge = parts.max_sge;
         attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
         attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
-        // SAFETY: The id is live and has a device; everything in `attr` lives until `drop` has
-        // destroyed the queue pair.
+        // SAFETY: The id is live and has a device, which the RDMA core compares with that of the
+        // domain, and `are_fit` with those of the queues; everything in `attr` lives until `drop`
+        // has destroyed the queue pair.
         to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), parts.pd.as_ptr(), &mut attr) })?;
         // INVARIANT: As just made; `slots` does not grow, and its memory does not move.
         let this = Self {
@@ -223,7 +249,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         };
         if this.srq.is_none() {
             let qp = NonNull::new(this.as_ptr()).ok_or(EINVAL)?;
-            // SAFETY: The queue pair was just made so, and `drop` closes the pool.
+            // SAFETY: The queue pair was just made so, for this pool alone by `claim`; `drop` closes
+            // the pool.
             unsafe { this.pool.set_own(qp) };
             this.pool.grow(parts.first_receives)?;
         }
@@ -349,7 +376,9 @@ impl<H: Handler, E: Events> Drop for Qp<H, E> {
         }
         // Not `ib_drain_qp`, as several of them may have each other's Receive completions in hand.
         // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
-        // send queue, which only the worker handles.
+        // send queue, which only the worker handles, and the last Receive has completed. (Some
+        // devices never say so of a shared queue. Then the wait has ended after 5 s, and what a
+        // queue pair in error had taken of it has been flushed long since.)
         self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.

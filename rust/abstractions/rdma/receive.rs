@@ -126,6 +126,8 @@ impl<H: Handler> Receive<H> {
 // SAFETY: `into_raw` and `from_raw` are inverse; the page of a buffer stays where it is and belongs
 // to the `Receive`; references to it end with the borrow of the `Receive`, which `into_raw` takes.
 unsafe impl<H: Handler> Context for Receive<H> {
+    type State = H::Call;
+
     fn into_raw(self) -> *mut c_void {
         // The reference to the pool goes with it.
         ManuallyDrop::new(self).buffer.as_ptr().cast()
@@ -141,6 +143,10 @@ unsafe impl<H: Handler> Context for Receive<H> {
             buffer,
             pool: ManuallyDrop::new(pool),
         }
+    }
+
+    fn state_mut(&mut self) -> &mut H::Call {
+        self
     }
 
     fn message_raw(&self) -> (*mut u8, usize) {

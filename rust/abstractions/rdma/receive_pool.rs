@@ -89,6 +89,8 @@ pub(super) struct ReceivePool<H: Handler> {
     work: Work<ReceivePool<H>>,
     /// Whether there was no memory to grow.
     is_short: AtomicFlag,
+    /// Whether a queue pair has taken it for its own queue.
+    is_claimed: AtomicFlag,
     /// The most buffers that there may ever be.
     pub(super) max: usize,
 }
@@ -130,11 +132,23 @@ impl<H: Handler> ReceivePool<H> {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
                 queue,
                 is_short: AtomicFlag::new(false),
+                is_claimed: AtomicFlag::new(false),
                 work <- new_work!("svcrdma receives"),
                 max,
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Whether it maps its buffers for `pd`.
+    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+        let inner = self.inner.lock();
+        inner.pd.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, pd))
+    }
+
+    /// Takes the pool for the queue of one queue pair, for good; whether nobody has done so.
+    pub(super) fn claim(&self) -> bool {
+        !self.is_claimed.xchg(true, Full)
     }
 
     /// Lets buffers be posted to `srq`, which was made for this pool.

@@ -125,12 +125,17 @@ impl Transfer {
         }
     }
 
-    /// The registration, if there is one and the pages are mapped for RDMA Reads, and how many
-    /// pages there are.
-    pub(super) fn registration(&self) -> Option<(&Registration, usize)> {
+    /// The registration, if there is one and the pages are mapped for RDMA Reads of this domain, and
+    /// how many pages there are.
+    pub(super) fn registration(&self, pd: &Arc<Pd>) -> Option<(&Registration, usize)> {
         let registration = self.registration.as_deref()?;
-        let is_read = |(_, direction): &(_, Direction)| *direction == Direction::FromDevice;
-        (self.mapping.as_ref().is_some_and(is_read)).then_some((registration, self.addrs.len()))
+        self.is_mapped(pd, Direction::FromDevice)
+            .then_some((registration, self.addrs.len()))
+    }
+
+    fn is_mapped(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
+        let fits = |(p, d): &(Arc<Pd>, Direction)| Arc::ptr_eq(p, pd) && *d == direction;
+        self.mapping.as_ref().is_some_and(fits)
     }
 
     /// Maps all pages for the device.
@@ -189,8 +194,9 @@ impl Transfer {
         at: usize,
         max: usize,
     ) -> Option<(u64, Piece)> {
-        let fits = |(p, d): &&(Arc<Pd>, Direction)| Arc::ptr_eq(p, pd) && *d == direction;
-        self.mapping.as_ref().filter(fits)?;
+        if !self.is_mapped(pd, direction) {
+            return None;
+        }
         let piece = self.stream.piece(at, max)?;
         let addr = self.addrs.get(piece.page)?;
         // CAST: `piece.offset` is less than a page.

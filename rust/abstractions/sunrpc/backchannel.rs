@@ -240,7 +240,7 @@ impl<L: Listen> Backchannel<L> {
 
     /// # Safety
     ///
-    /// The caller is `xprt_create_transport`, on behalf of nfsd.
+    /// The caller is `xprt_create_transport`.
     unsafe extern "C" fn setup(args: *mut bindings::xprt_create) -> *mut bindings::rpc_xprt {
         // SAFETY: By the safety requirements of this function.
         match unsafe { Self::try_setup(args) } {
@@ -253,6 +253,12 @@ impl<L: Listen> Backchannel<L> {
     ///
     /// As for [`Self::setup`].
     unsafe fn try_setup(args: *mut bindings::xprt_create) -> Result<NonNull<bindings::rpc_xprt>> {
+        // Only nfsd says where the connection ends here, and only it holds a reference to it:
+        // `rpc_sysfs_xprt_switch_add_xprt_store` names that of another transport.
+        // SAFETY: By the safety requirements of this function.
+        if unsafe { (*args).srcaddr }.is_null() {
+            return Err(EINVAL);
+        }
         // SAFETY: By the safety requirements of this function.
         let svc = NonNull::new(unsafe { (*args).bc_xprt }).ok_or(EINVAL)?;
         // SAFETY: nfsd holds a reference to the connection.

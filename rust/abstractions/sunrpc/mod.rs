@@ -7,6 +7,6 @@ mod carrier;
 pub(crate) mod class;
 pub(crate) mod inbox;
 mod ops;
-mod results;
+pub(crate) mod results;
 pub(crate) mod rqst;
 pub(crate) mod xprt;

@@ -8,6 +8,7 @@
 
 use super::{
     class,
+    results::Results,
     rqst::Rqst,
     xprt::{
         Connect,
@@ -168,7 +169,11 @@ impl<C: Connect> ConnectionOps<C> {
         // SAFETY: `xprt` is busy on behalf of this thread. Another one may take the next Call.
         unsafe { bindings::svc_xprt_received(xprt) };
         rqst.begin();
-        call.map_or(0, |call| transport.data.recvfrom(call, &mut rqst))
+        let Some(delivered) = call.and_then(|call| transport.data.recvfrom(call, rqst)) else {
+            return 0;
+        };
+        // SAFETY: By the safety requirements of this function.
+        unsafe { Rqst::from_raw(rqstp) }.hand_over(delivered)
     }
 
     /// # Safety
@@ -179,9 +184,11 @@ impl<C: Connect> ConnectionOps<C> {
         let mut rqst = unsafe { Rqst::from_raw(rqstp) };
         // SAFETY: The transport is live: the thread has a reference to it.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(rqst.xprt()) };
-        // SAFETY: The context of a request for a connection of type `C` is a `C::Call`.
+        // SAFETY: Only `recvfrom` gives a request a context, which is a `C::Call`.
         if let Some(call) = unsafe { rqst.take_call::<C::Call>() } {
-            transport.data.sendto(call, &mut rqst);
+            // SAFETY: By the safety requirements of this function.
+            let results = unsafe { Results::new(rqst) };
+            transport.data.sendto(call, results);
         }
         0
     }
@@ -196,11 +203,15 @@ impl<C: Connect> ConnectionOps<C> {
     ) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let mut rqst = unsafe { Rqst::from_raw(rqstp) };
-        // SAFETY: The transport is live: the thread has a reference to it.
-        let transport = unsafe { Transport::<C, C::Call>::from_raw(rqst.xprt()) };
-        // SAFETY: The context of a request for a connection of type `C` is a `C::Call`.
+        // SAFETY: nfsd encodes results, so the request has its credentials.
+        let is_plain = unsafe { bindings::rqst_is_plain(rqst.raw()) };
+        // GSS integrity and privacy cover the results as they are encoded: nothing is taken out.
+        if !is_plain {
+            return 0;
+        }
+        // SAFETY: Only `recvfrom` gives a request a context, which is a `C::Call`.
         if let Some(mut call) = unsafe { rqst.take_call::<C::Call>() } {
-            transport.data.result_payload(&mut call, &rqst, offset, len);
+            C::result_payload(call.state_mut(), offset, len);
             rqst.put_call(call);
         }
         0

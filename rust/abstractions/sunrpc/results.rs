@@ -21,6 +21,14 @@ use crate::abstractions::{
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
+/// The request of the calling nfsd thread, when it has results.
+///
+/// # Invariants
+///
+/// `rq_res` is as `svc_process` has left it, but for pages that were moved out: those entries of
+/// `rq_respages` are NULL.
+pub(crate) struct Results<'a>(Rqst<'a>);
+
 /// The lengths of the results' parts.
 #[derive(Clone, Copy)]
 struct ResultParts {
@@ -29,7 +37,19 @@ struct ResultParts {
     tail: usize,
 }
 
-impl Rqst<'_> {
+impl<'a> Results<'a> {
+    /// # Safety
+    ///
+    /// `rqst` is the argument of `xpo_sendto`.
+    pub(super) unsafe fn new(rqst: Rqst<'a>) -> Self {
+        // INVARIANT: By the safety requirements of this function.
+        Self(rqst)
+    }
+
+    fn raw(&self) -> *mut bindings::svc_rqst {
+        self.0.raw()
+    }
+
     /// The number of bytes of the encoded results.
     pub(crate) fn result_len(&self) -> usize {
         let parts = self.result_parts();
@@ -54,13 +74,6 @@ impl Rqst<'_> {
                 tail: (*res).tail[0].iov_len,
             }
         }
-    }
-
-    /// Whether the results go out as nfsd encodes them, without GSS integrity or privacy. Only
-    /// while it encodes: the request has lost its credentials when it is sent.
-    pub(crate) fn is_plain(&self) -> bool {
-        // SAFETY: By the type invariant; `result_payload` is called while `rq_authop` is set.
-        unsafe { bindings::rqst_is_plain(self.raw()) }
     }
 
     /// The big-endian word at byte `at` of the results.
@@ -102,6 +115,10 @@ impl Rqst<'_> {
             let start = (unsafe { (*res).page_base } as usize).saturating_add(at);
             // SAFETY: As above: `page_base` and `page_len` name entries of `pages`.
             let page = unsafe { *(*res).pages.add(start / PAGE_SIZE) };
+            if page.is_null() {
+                // It was moved out.
+                return None;
+            }
             // SAFETY: nfsd has encoded into this page.
             let base = unsafe { bindings::page_address(page) }.cast::<u8>();
             let offset = start % PAGE_SIZE;
@@ -137,11 +154,14 @@ impl Rqst<'_> {
     ///
     /// # Errors
     ///
-    /// `EIO` when the results do not lie as `nfsd` lays them, `ENOSPC` when the stream has no room.
-    /// The stream may have some pages then.
+    /// `EIO` when the results do not lie as `nfsd` lays them or were moved out before, `ENOSPC` when
+    /// the stream has no room, `EINVAL` when it is not empty. The stream may have some pages then.
     pub(crate) fn take_result(&mut self, stream: &mut Stream) -> Result {
         if stream.capacity() < self.result_pages() {
             return Err(ENOSPC);
+        }
+        if !stream.pages().is_empty() {
+            return Err(EINVAL);
         }
         let parts = self.result_parts();
         let res = self.result();
@@ -192,6 +212,9 @@ impl Rqst<'_> {
     fn in_head_page(&self, at: *const u8, len: usize) -> Result<Part> {
         // SAFETY: By the type invariant; slot 0 has a page until `move_page` takes it.
         let page = unsafe { *(*self.raw()).rq_respages };
+        if page.is_null() {
+            return Err(EIO);
+        }
         // SAFETY: As above.
         let start = unsafe { bindings::page_address(page) } as usize;
         let offset = (at as usize).checked_sub(start).ok_or(EIO)?;

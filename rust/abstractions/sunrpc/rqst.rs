@@ -41,7 +41,18 @@ pub(crate) enum Arg<'a> {
     Pages(&'a mut Stream, usize),
 }
 
-/// The request of the calling nfsd thread.
+/// A Call that nfsd is to have: its bytes are in `rq_arg`.
+///
+/// # Invariants
+///
+/// `rq_arg` of the request that this was made for, which lives for `'a`, names memory of `call`.
+pub(crate) struct Delivered<'a, C: Context> {
+    call: C,
+    len: usize,
+    _rqst: PhantomData<&'a mut ()>,
+}
+
+/// The request of the calling nfsd thread, without a Call.
 ///
 /// # Invariants
 ///
@@ -49,7 +60,7 @@ pub(crate) enum Arg<'a> {
 /// `rq_xprt` is the transport it was dispatched for.
 pub(crate) struct Rqst<'a>(NonNull<bindings::svc_rqst>, PhantomData<&'a mut ()>);
 
-impl Rqst<'_> {
+impl<'a> Rqst<'a> {
     /// # Safety
     ///
     /// - `rqst` is the argument of an operation of `svc_xprt_ops`.
@@ -96,11 +107,20 @@ impl Rqst<'_> {
         unsafe { (*self.raw()).rq_xprt_ctxt = call.into_raw() };
     }
 
-    /// Hands `call` to nfsd, with its bytes where `arg` says; returns their number.
+    /// Gives the Call that was delivered to the request, so that it stays until nfsd is done with
+    /// it; returns the number of its bytes.
+    pub(super) fn hand_over<C: Context>(&mut self, delivered: Delivered<'_, C>) -> c_int {
+        self.put_call(delivered.call);
+        // CAST: A Call is at most 4 MiB and a few pages.
+        delivered.len as c_int
+    }
+
+    /// Puts the bytes of `call` where `arg` says.
     ///
-    /// Pages of a stream are exchanged with pages of the thread, which are in the stream then.
+    /// Pages of a stream are exchanged with pages of the thread, which are in the stream then; a
+    /// stream with pages that others may have stays as it is, and the Call gets none.
     /// Ranges beyond the message are cut to it: the lengths in `rq_arg` always add up.
-    pub(crate) fn deliver<C: Context>(&mut self, call: C, arg: Arg<'_>) -> c_int {
+    pub(crate) fn deliver<C: Context>(mut self, call: C, arg: Arg<'_>) -> Delivered<'a, C> {
         let (message, len) = call.message_raw();
         let part = |range: Range<usize>| {
             let end = range.end.min(len);
@@ -129,9 +149,9 @@ impl Rqst<'_> {
         let len = head.iov_len.saturating_add(page_len);
         // SAFETY: By the type invariant; the thread alone uses `rq_arg`.
         let arg = unsafe { &raw mut (*self.raw()).rq_arg };
-        // CAST: A Call is at most 4 MiB and a few pages.
-        // SAFETY: As above. The head stays valid until the Call is dropped, which is after
-        // nfsd is done with it, by the contract of `Context`; the pages are the thread's.
+        // CAST: As in `hand_over`.
+        // SAFETY: As above. The head stays valid until the Call is dropped, by the contract of
+        // `Context`; `Delivered` has it, and then the request. The pages are the thread's.
         unsafe {
             (*arg).head[0] = head;
             (*arg).tail[0].iov_len = 0;
@@ -141,8 +161,12 @@ impl Rqst<'_> {
             (*arg).buflen = len as u32;
             (*arg).len = len as u32;
         }
-        self.put_call(call);
-        len as c_int
+        // INVARIANT: As just filled in; no other Call is, as that takes the request.
+        Delivered {
+            call,
+            len,
+            _rqst: PhantomData,
+        }
     }
 
     /// The thread's page array from entry `first` on, which is 0 or 1.
@@ -162,8 +186,12 @@ impl Rqst<'_> {
         }
     }
 
-    /// Exchanges the stream's pages with the thread's first ones; returns how many.
+    /// Exchanges the stream's pages with the thread's first ones; returns how many. None if others
+    /// may have them: nfsd writes to its own, as when it decrypts.
     fn swap(&mut self, stream: &mut Stream) -> usize {
+        if !stream.is_fresh() {
+            return 0;
+        }
         // SAFETY: By the type invariant.
         let max = unsafe { (*self.raw()).rq_maxpages };
         let mut swapped: usize = 0;
@@ -172,7 +200,7 @@ impl Rqst<'_> {
             let slot = unsafe { (*self.raw()).rq_pages.add(swapped) };
             // CAST: `OwnedPage` is transparent over a pointer that is not null.
             // SAFETY: `svc_alloc_arg` has filled every entry with a page of the thread's own, with
-            // one reference; both sides stay filled.
+            // one reference, and so has the stream, as it was fresh; both sides stay filled.
             unsafe { core::ptr::swap(slot, core::ptr::from_mut(page).cast()) };
             swapped = swapped.saturating_add(1);
         }

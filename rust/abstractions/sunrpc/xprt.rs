@@ -19,7 +19,11 @@ use super::{
         Inbox,
         Item, //
     },
-    rqst::Rqst,
+    results::Results,
+    rqst::{
+        Delivered,
+        Rqst, //
+    },
 };
 use crate::abstractions::{
     addr::{
@@ -82,15 +86,16 @@ pub(crate) trait Connect: Sized + Send + Sync + 'static {
     /// What carries Calls in the reverse direction.
     type Back: Back;
 
-    /// Hands `call` to nfsd with [`Rqst::deliver`]; returns what that returns, or 0 when the Call
-    /// came to nothing. In an nfsd thread; may sleep.
-    fn recvfrom(&self, call: Self::Call, rqst: &mut Rqst<'_>) -> c_int;
+    /// Hands `call` to nfsd with [`Rqst::deliver`], unless the Call came to nothing. In an nfsd
+    /// thread; may sleep.
+    fn recvfrom<'a>(&self, call: Self::Call, rqst: Rqst<'a>) -> Option<Delivered<'a, Self::Call>>;
 
-    /// Notes that `len` bytes at byte `offset` of the results may go by RDMA Write.
-    fn result_payload(&self, call: &mut Self::Call, rqst: &Rqst<'_>, offset: u32, len: u32);
+    /// Notes that `len` bytes at byte `offset` of the results may go by RDMA Write. nfsd has the
+    /// Call itself.
+    fn result_payload(state: &mut <Self::Call as Context>::State, offset: u32, len: u32);
 
     /// Sends the results of `call`. In an nfsd thread; must not wait for the peer.
-    fn sendto(&self, call: Self::Call, rqst: &mut Rqst<'_>);
+    fn sendto(&self, call: Self::Call, results: Results<'_>);
 
     /// Whether another Call may be handled. After `false` the inbox has to be woken when one may
     /// ([`Inbox::wake`]). In any context; takes no lock, as `sunrpc` holds some.
