@@ -31,7 +31,8 @@ impl Addr {
     ///
     /// # Safety
     ///
-    /// `addr` is valid for reads of as many bytes as its family has, and nobody writes there.
+    /// `addr` is valid for reads of as many bytes as its family has, which is IPv4 or IPv6 (for
+    /// another one `svc_addr_len` is a BUG), and nobody writes there.
     pub(super) unsafe fn from_raw(addr: *const bindings::sockaddr) -> Self {
         // SAFETY: By the safety requirements of this function.
         let len = unsafe { bindings::addr_len(addr) };

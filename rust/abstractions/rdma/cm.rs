@@ -175,7 +175,8 @@ impl<E: Events> CmId<E> {
     pub(crate) fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
         let raw = Arc::as_ptr(&context).cast_mut().cast();
         let name = handover::caller();
-        // SAFETY: `net` is live, and the context lives until the id is destroyed; so does the name.
+        // SAFETY: `net` is live, and the context lives until the id is destroyed. So does the name:
+        // its `Caller` is the last field of `Module` to be dropped, after all that may have ids.
         let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw, name) };
         // INVARIANT: As just made.
         let this = Self {

@@ -25,7 +25,8 @@ pub(crate) type Limits = bindings::svcrdma_limits;
 /// reference to its embedded `struct device`.
 pub(crate) struct IbDevice(NonNull<bindings::ib_device>);
 
-// SAFETY: The reference count is atomic, and what is read never changes.
+// SAFETY: The reference count is atomic, and what is read never changes but for the name, which
+// `ib_device_rename` writes over in place: it always ends within its array.
 unsafe impl Send for IbDevice {}
 // SAFETY: As above.
 unsafe impl Sync for IbDevice {}

@@ -274,7 +274,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             return self.fail(EINVAL);
         };
         // The lock is held, so the completion finds the work in its slot.
-        // SAFETY: By the type invariant; `build` could name nothing but what `work` has.
+        // SAFETY: By the type invariant; `build` could name nothing but what `work` has, or what is
+        // never freed.
         let posted = unsafe { qp.post(self.queue.slot(first), signal) };
         for i in 0..count {
             let seq = first.wrapping_add(i);

@@ -79,7 +79,8 @@ pub(super) unsafe fn keep(id: *mut bindings::rdma_cm_id) -> bool {
     if name.is_null() {
         return false;
     }
-    // SAFETY: From `into_raw` in `Caller::new`; the `Caller` stays as long as we have ids.
+    // SAFETY: From `into_raw` in `Caller::new`; the `Caller` stays as long as we have ids, as it is
+    // the last field of `Module` to be dropped.
     let name: Arc<Name> = unsafe { ArcBorrow::from_raw(name) }.into();
     let raw = Arc::into_raw(name);
     // SAFETY: By the safety requirements of this function; `raw` is the name that the id shows.

@@ -70,7 +70,8 @@ struct Inner<H: Handler> {
     aside: KVec<NonNull<Buffer<H>>>,
 }
 
-// SAFETY: The pointers are to buffers that belong to the pool.
+// SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
+// of `Queue::Own` is a live queue pair, to which any thread may post.
 unsafe impl<H: Handler> Send for Inner<H> {}
 
 /// The buffers of a receive queue, which [`Receives`](super::srq::Receives) owns.

@@ -94,8 +94,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; work that names it is not posted, as posted work is not
-        // changed, nor dropped.
+        // SAFETY: By the type invariant; work that names it is not posted: a `Fifo` gives posted work
+        // to nobody, to be changed or dropped, before it has completed.
         unsafe { bindings::ib_dereg_mr_user(self.0.as_ptr(), core::ptr::null_mut()) };
     }
 }

@@ -145,7 +145,9 @@ impl<T: Item> Inbox<T> {
     /// Whether its transport, if there is one, can go: its service has a listener of another class.
     pub(crate) fn is_replaceable(&self) -> bool {
         let inner = self.inner.lock();
-        // SAFETY: The transport is live by `Inbox::attach`, and so is its service.
+        // SAFETY: The transport is live by `Inbox::attach`, and so is its service: `svc_delete_xprt`
+        // detaches a transport before it takes it off the service's list, and `svc_destroy` comes
+        // when the list is empty.
         let has_others = |target: &Target| unsafe { bindings::xprt_has_others(target.0.as_ptr()) };
         inner.target.as_ref().is_none_or(has_others)
     }
