@@ -64,21 +64,23 @@ struct Session {
 /// Makes a session on the connection of `peer` and returns a callback, which awaits its answer. The
 /// lock is one of the file `path`.
 pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
-    let mut session = Session::new(peer)?;
-    let open = session.open(peer, path)?;
-    let held = session.lock(peer, path, open, "holder", WRITE_LOCK)?;
-    let held = held.ok_or_else(|| Error::new("LOCK is denied"))?;
-    if session
-        .lock(peer, path, open, "waiter", WRITE_LOCK_WAIT)?
-        .is_some()
-    {
-        return Err(Error::new("two owners have one lock"));
-    }
-    session.unlock(peer, path, held)?;
-    while session.callback.is_none() {
-        session.receive(peer, None)?;
-    }
-    session.callback.ok_or_else(|| Error::new("no callback"))
+    let session = Session::new(peer)?;
+    session.provoke(peer, path, "waiter")?.callback(peer)
+}
+
+/// The same while another client has a session on this connection, made later.
+pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Reply> {
+    let session = Session::new(peer)?;
+    Session::new(peer)?;
+    session.provoke(peer, path, "waiter")?.callback(peer)
+}
+
+/// The same for an owner with a name of 1000 bytes, which the callback repeats; does not wait for
+/// it, and returns it if it has come already.
+pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
+    let session = Session::new(peer)?;
+    let waiter = "w".repeat(1000);
+    Ok(session.provoke(peer, path, &waiter)?.callback)
 }
 
 /// Returns the reply that says that `call`, as [`provoke_callback`] returns it, was successful;
@@ -130,6 +132,27 @@ impl Session {
             xdr.words(&[minor::RECLAIM_COMPLETE, 0])
         })?;
         Ok(session)
+    }
+
+    /// Has `waiter` wait for a lock of the file `path`, and lets it go.
+    fn provoke(mut self, peer: &mut Peer, path: &str, waiter: &str) -> Result<Self> {
+        let open = self.open(peer, path)?;
+        let held = self.lock(peer, path, open, "holder", WRITE_LOCK)?;
+        let held = held.ok_or_else(|| Error::new("LOCK is denied"))?;
+        let waits = self.lock(peer, path, open, waiter, WRITE_LOCK_WAIT)?;
+        if waits.is_some() {
+            return Err(Error::new("two owners have one lock"));
+        }
+        self.unlock(peer, path, held)?;
+        Ok(self)
+    }
+
+    /// Waits for a callback.
+    fn callback(mut self, peer: &mut Peer) -> Result<Reply> {
+        while self.callback.is_none() {
+            self.receive(peer, None)?;
+        }
+        self.callback.ok_or_else(|| Error::new("no callback"))
     }
 
     /// Gets a client ID; returns the sequence number for its first session.

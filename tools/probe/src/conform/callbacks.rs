@@ -6,14 +6,17 @@ use super::row::{require, Bench, Row};
 use crate::{
     error::{Error, Result},
     message::{error_code, procedure, Answer, Message, Reply, VERSION},
-    peer::{Incoming, Peer, PATIENCE},
+    peer::{Incoming, Manners, Peer, PATIENCE},
     rpc, session,
     xdr::Xdr,
 };
 use std::time::{Duration, Instant};
-use svcrdma_proto::chunk::{ReadSegment, Segment};
+use svcrdma_proto::{
+    chunk::{ReadSegment, Segment},
+    cm,
+};
 
-/// For how long all callbacks are refused, and how often one may be repeated meanwhile: a server
+/// For how long all callbacks are refused, or none is to come, and how often one may be repeated meanwhile: a server
 /// that does so as fast as it can does it thousands of times.
 const REFUSING: Duration = Duration::from_secs(5);
 const MOST_REPEATED: u32 = 50;
@@ -87,6 +90,33 @@ pub(super) const ROWS: &[Row] = &[
         peer.send(&message)?;
         still_served(&mut peer, pass_over)
     }),
+    Row::file_script("RFC 8167, 5.1", "callbacks beside another session", |b| {
+        let mut peer = b.peer()?;
+        let callback = session::provoke_callback_of_two(&mut peer, b.file())?;
+        let answer = success(&callback)?;
+        peer.send(&Message::inline(callback.xid, answer))?;
+        still_served(&mut peer, pass_over)
+    }),
+    Row::file_script(
+        "RFC 8167, 5.3",
+        "no callback above the client's threshold",
+        |b| {
+            // It could receive more, but says so little.
+            let manners = Manners {
+                private_data: cm::private_data(4096, 1024, false).to_vec(),
+                ..Manners::default()
+            };
+            let mut peer = Peer::connect(&b.target, manners)?;
+            let callback = session::provoke_long_callback(&mut peer, b.file())?;
+            require(callback.is_none(), "one came")?;
+            match peer.receive(REFUSING)? {
+                Incoming::Silence => {
+                    still_served(&mut peer, |_, _| Err(Error::new("one came after a while")))
+                }
+                other => Err(Error::new(format!("{other:?}"))),
+            }
+        },
+    ),
     Row::file_script("RFC 8167, 5.2", "callback that gets no answer", |b| {
         let (mut peer, _) = called(b)?;
         still_served(&mut peer, pass_over)?;
