@@ -125,8 +125,8 @@ export_up() {
 }
 
 # nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM] [-a]: nfsd with an export,
-# listening on TCP; short grace and lease, or the first open would wait for 90 s. With -a
-# nothing waits for the disk.
+# listening on TCP; short grace and lease (LEASE, 10 s), or the first open would wait for 90 s. With
+# -a nothing waits for the disk.
 nfsd_up() {
 	local threads=4 block='' type=ext4 sync=sync o OPTIND=1
 	while getopts t:b:f:a o; do
@@ -142,7 +142,7 @@ nfsd_up() {
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd || fail "mount of /proc/fs/nfsd"
 	rpc_up
 	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the least it takes
-	echo 10 >/proc/fs/nfsd/nfsv4leasetime
+	echo "${LEASE:-10}" >/proc/fs/nfsd/nfsv4leasetime
 	# lockd's grace, which is NFSv4's locks' too: 3 s, the least.
 	echo 3 >/proc/sys/fs/nfs/nlm_timeout
 	echo 1 >/proc/sys/fs/nfs/nlm_grace_period
