@@ -279,7 +279,7 @@ impl Endpoint {
 
     /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
-        let left = self.shared.device.pools.pages_left();
+        let left = || self.shared.device.pools.pages_left();
         self.quota.lock().take(call, pages, left)
     }
 
@@ -294,7 +294,7 @@ impl Endpoint {
     }
 
     fn next_read(&self) -> Option<Call> {
-        let left = self.shared.device.pools.pages_left();
+        let left = || self.shared.device.pools.pages_left();
         self.quota.lock().next(left)
     }
 

@@ -32,14 +32,14 @@ impl Quota {
         })
     }
 
-    /// Takes `pages` for `call`; `left` are those of the device that are not lent. Gives the Call
-    /// back if it may go on, keeps it until others have ended if these are too many, and refuses it
-    /// if too many wait.
+    /// Takes `pages` for `call`; `left` counts those of the device that are not lent, which only a
+    /// connection that has some needs. Gives the Call back if it may go on, keeps it until others
+    /// have ended if these are too many, and refuses it if too many wait.
     pub(super) fn take(
         &mut self,
         call: Call,
         pages: usize,
-        left: usize,
+        left: impl FnOnce() -> usize,
     ) -> Result<Option<Call>, Call> {
         // Not before those that wait already.
         if !self.waiting.is_empty() || !self.has_room(pages, left) {
@@ -57,13 +57,13 @@ impl Quota {
 
     /// The next Call that may go on. With the last one the caller ceases to start them, and who
     /// comes later starts them himself.
-    pub(super) fn next(&mut self, left: usize) -> Option<Call> {
+    pub(super) fn next(&mut self, left: impl FnOnce() -> usize) -> Option<Call> {
         let call = self.next_with_room(left);
         self.starting = call.is_some();
         call
     }
 
-    fn next_with_room(&mut self, left: usize) -> Option<Call> {
+    fn next_with_room(&mut self, left: impl FnOnce() -> usize) -> Option<Call> {
         let pages = self.waiting.front_mut()?.sink_pages();
         if !self.has_room(pages, left) {
             return None;
@@ -83,13 +83,13 @@ impl Quota {
     }
 
     /// A connection without pages may always have some, so that each goes on.
-    fn has_room(&self, pages: usize, left: usize) -> bool {
-        let most = share(
-            stats::READ_PAGES_CONNECTION.get() as usize,
-            stats::READ_PAGES.get() as usize,
-            left,
-        );
-        self.used == 0 || self.used.saturating_add(pages) <= most
+    fn has_room(&self, pages: usize, left: impl FnOnce() -> usize) -> bool {
+        if self.used == 0 {
+            return true;
+        }
+        let limit = stats::READ_PAGES_CONNECTION.get() as usize;
+        let most = share(limit, stats::READ_PAGES.get() as usize, left());
+        self.used.saturating_add(pages) <= most
     }
 }
 

@@ -16,8 +16,8 @@ use svcrdma_proto::{
     cm,
 };
 
-/// For how long all callbacks are refused, or none is to come, and how often one may be repeated meanwhile: a server
-/// that does so as fast as it can does it thousands of times.
+/// For how long all callbacks are refused, or none is to come, and how often one may be repeated
+/// meanwhile: a server that does so as fast as it can does it thousands of times.
 const REFUSING: Duration = Duration::from_secs(5);
 const MOST_REPEATED: u32 = 50;
 
