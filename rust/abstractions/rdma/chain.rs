@@ -352,7 +352,7 @@ impl<'m> Chain<'_, 'm> {
         let Some((addr, len)) = message.buffer.sync(&buffers.pd, message.len) else {
             return false;
         };
-        // Some devices take an entry of no bytes for one of 2 GiB.
+        // No bytes need no entry.
         let mut whole = len == 0 || buffers.sge(addr, len);
         if let Some((transfer, ranges)) = message.rest {
             for range in ranges {

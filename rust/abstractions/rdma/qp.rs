@@ -377,8 +377,8 @@ impl<H: Handler, E: Events> Drop for Qp<H, E> {
         // Not `ib_drain_qp`, as several of them may have each other's Receive completions in hand.
         // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
         // send queue, which only the worker handles, and the last Receive has completed. (Some
-        // devices never say so of a shared queue. Then the wait has ended after 5 s, and what a
-        // queue pair in error had taken of it has been flushed long since.)
+        // drivers never say so of a shared queue. Then the wait has ended after 5 s, and this counts
+        // on what the queue pair had taken of it having been flushed by then.)
         self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
