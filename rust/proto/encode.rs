@@ -6,6 +6,7 @@ use crate::chunk::Chunk;
 use crate::error::Answer;
 use crate::header::{
     procedure,
+    report,
     Header,
     VERSION, //
 };
@@ -14,12 +15,6 @@ use crate::reply::{
     ReplyPlan, //
 };
 use crate::wire::Writer;
-
-/// `rdma_err`: the version is not supported; lowest and highest supported version follow.
-const ERR_VERS: u32 = 1;
-
-/// `rdma_err`: the chunk lists are wrong or cannot be served.
-const ERR_CHUNK: u32 = 2;
 
 /// Writes the transport header of the reply `plan` to the Call `header` into `out`, granting
 /// `credits`, and returns its length, which is [`ReplyPlan::header_len`].
@@ -63,13 +58,13 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
         Answer::Drop => return None,
         Answer::Version { xid, version } => {
             fixed(&mut writer, xid, version, credits, procedure::ERROR)?;
-            writer.word(ERR_VERS)?;
+            writer.word(report::VERS)?;
             writer.word(VERSION)?;
             writer.word(VERSION)?;
         }
         Answer::Chunk { xid } => {
             fixed(&mut writer, xid, VERSION, credits, procedure::ERROR)?;
-            writer.word(ERR_CHUNK)?;
+            writer.word(report::CHUNK)?;
         }
     }
     Some(writer.len())

@@ -21,6 +21,9 @@ pub const MIN_MESSAGE: usize = 28;
 /// Bytes of the shortest RDMA_ERROR: four words, and ERR_CHUNK.
 const MIN_ERROR: usize = 20;
 
+/// Bytes of one that says ERR_VERS, and names two versions.
+const MIN_ERR_VERS: usize = 28;
+
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
@@ -37,6 +40,14 @@ pub(crate) mod procedure {
     pub(crate) const DONE: u32 = 3;
     /// The peer reports an error.
     pub(crate) const ERROR: u32 = 4;
+}
+
+/// `rdma_err` (RFC 8166, section 4.5).
+pub(crate) mod report {
+    /// The version is not supported; lowest and highest supported version follow.
+    pub(crate) const VERS: u32 = 1;
+    /// The chunk lists are wrong or cannot be served.
+    pub(crate) const CHUNK: u32 = 2;
 }
 
 /// Where the body of a Call is.
@@ -93,8 +104,8 @@ pub enum Received {
         /// The credits that the client grants for reverse-direction Calls.
         credits: u32,
     },
-    /// RDMA_DONE: obsolete, to be ignored.
-    Done,
+    /// RDMA_DONE, which is obsolete, or an RDMA_ERROR that says what nobody knows.
+    Ignored,
 }
 
 impl Header {
@@ -155,7 +166,12 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
     // An error is never answered, whatever its version: two peers could go on for ever.
     if proc == procedure::ERROR {
-        return Ok(Received::Error { xid, credits });
+        return match reader.word() {
+            Some(report::CHUNK) => Ok(Received::Error { xid, credits }),
+            Some(report::VERS) if msg.len() >= MIN_ERR_VERS => Ok(Received::Error { xid, credits }),
+            None | Some(report::VERS) => Err(DecodeError::Short),
+            Some(_) => Ok(Received::Ignored),
+        };
     }
     if msg.len() < MIN_MESSAGE {
         return Err(DecodeError::Short);
@@ -166,7 +182,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     let kind = match proc {
         procedure::MSG => Kind::Msg,
         procedure::NOMSG => Kind::Nomsg,
-        procedure::DONE => return Ok(Received::Done),
+        procedure::DONE => return Ok(Received::Ignored),
         _ => return Err(DecodeError::Procedure { xid }),
     };
     let reads = ReadList::parse(&mut reader, xid)?;
@@ -246,14 +262,27 @@ mod tests {
         for version in [0, 2, u32::MAX] {
             assert_eq!(with(version, 0), Err(DecodeError::Version { xid, version }));
             assert_eq!(with(version, 3), Err(DecodeError::Version { xid, version }));
-            // An ERR_VERS may carry any version, and is not answered.
-            assert_eq!(with(version, 4), Ok(Received::Error { xid, credits: 1 }));
+            // An error may carry any version, and is not answered.
+            assert_eq!(with(version, 4), Ok(Received::Ignored));
         }
         // RDMA_MSGP and what nobody knows.
         assert_eq!(with(1, 2), Err(DecodeError::Procedure { xid }));
         assert_eq!(with(1, 5), Err(DecodeError::Procedure { xid }));
-        assert_eq!(with(1, 3), Ok(Received::Done));
-        assert_eq!(with(1, 4), Ok(Received::Error { xid, credits: 1 }));
+        assert_eq!(with(1, 3), Ok(Received::Ignored));
+    }
+
+    #[test]
+    fn errors_are_understood_or_ignored() {
+        let error = Ok(Received::Error { xid: 5, credits: 1 });
+        let with = |words: usize, code| decoded(&[5, 7, 1, 4, code, 1, 1, 0][..words]);
+        for words in 5..8 {
+            assert_eq!(with(words, 2), error);
+            assert_eq!(with(words, 0), Ok(Received::Ignored));
+            assert_eq!(with(words, 3), Ok(Received::Ignored));
+        }
+        assert_eq!(with(5, 1), Err(DecodeError::Short));
+        assert_eq!(with(6, 1), Err(DecodeError::Short));
+        assert_eq!(with(7, 1), error);
     }
 
     #[test]

@@ -70,9 +70,12 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
 /// reply, unless that happens all the time. In a completion.
 pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
     let is_told =
-        endpoint.may_refuse() && complete(endpoint, xid, &rpc::system_error(xid), credits);
+        !endpoint.has_refused() && complete(endpoint, xid, &rpc::system_error(xid), credits);
     match is_told {
-        true => endpoint.shared.counters.callbacks_refused.inc(),
+        true => {
+            endpoint.set_refused();
+            endpoint.shared.counters.callbacks_refused.inc();
+        }
         false => endpoint.shared.counters.ignored.inc(),
     }
 }

@@ -152,7 +152,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
         Ok(Received::Error { xid, credits }) => backchannel::refused(endpoint, xid, credits),
-        Ok(Received::Done) => endpoint.shared.counters.ignored.inc(),
+        Ok(Received::Ignored) => endpoint.shared.counters.ignored.inc(),
         Err(e) => {
             let is_answered = e.answer() != Answer::Drop;
             if is_answered

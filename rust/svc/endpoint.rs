@@ -267,10 +267,15 @@ impl Endpoint {
         true
     }
 
-    /// Whether nfsd is to hear that the client has refused a Call: it sends that again at once, so not
-    /// more than once in a tick. With others it waits until it gives up.
-    pub(super) fn may_refuse(&self) -> bool {
-        !self.has_refused.xchg(true, Relaxed)
+    /// Whether nfsd has heard since the last tick that the client has refused a Call: it sends that
+    /// again at once, so it is told no more than once. With others it waits until it gives up.
+    pub(super) fn has_refused(&self) -> bool {
+        self.has_refused.load(Relaxed)
+    }
+
+    /// Nfsd was told that the client has refused a Call.
+    pub(super) fn set_refused(&self) {
+        self.has_refused.store(true, Relaxed);
     }
 
     pub(super) fn end_callback(&self) {

@@ -219,10 +219,11 @@ pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     })
 }
 
-/// Whether a message is long enough for a header, which of an RDMA_ERROR is shorter, and short
+/// Whether a message is long enough for a header, which of an ERR_CHUNK is shorter, and short
 /// enough for RFC 8797.
 fn sized(msg: &[u8], proc: u32) -> bool {
-    let shortest = if proc == 4 { 20 } else { 28 };
+    let is_err_vers = msg.get(16..20) == Some(&[0, 0, 0, 1]);
+    let shortest = if proc == 4 && !is_err_vers { 20 } else { 28 };
     (shortest..=256 * 1024).contains(&msg.len())
 }
 
@@ -247,7 +248,7 @@ pub(crate) fn understood(msg: &[u8]) -> Verdict {
     let decoded = match decode(msg) {
         Ok(Received::Call(header)) => Meaning::Call(respec(&header, msg)),
         Ok(Received::Reverse(_)) => Meaning::Reverse,
-        Ok(Received::Error { .. } | Received::Done) => Meaning::Silent,
+        Ok(Received::Error { .. } | Received::Ignored) => Meaning::Silent,
         Err(error) => Meaning::Refused(error.answer()),
     };
     prop_assert_eq!(decoded, meaning(msg));

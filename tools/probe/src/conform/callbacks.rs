@@ -21,6 +21,9 @@ use svcrdma_proto::{
 const REFUSING: Duration = Duration::from_secs(5);
 const MOST_REPEATED: u32 = 50;
 
+/// How long a callback that is made again at once may take to come.
+const REPEATING: Duration = Duration::from_secs(1);
+
 pub(super) const ROWS: &[Row] = &[
     Row::file_script(
         "RFC 8167, 5.1",
@@ -29,9 +32,7 @@ pub(super) const ROWS: &[Row] = &[
             let (mut peer, callback) = called(b)?;
             let answer = success(&callback)?;
             peer.send(&Message::inline(callback.xid, answer))?;
-            still_served(&mut peer, |_, other| {
-                Err(Error::new(format!("another callback: {other:?}")))
-            })
+            still_served(&mut peer, another)
         },
     ),
     Row::file_script("RFC 8167, 5.3", "callback is inline and has credits", |b| {
@@ -47,6 +48,24 @@ pub(super) const ROWS: &[Row] = &[
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_VERS", |b| {
         refused(b, &[error_code::VERS, 2, 2])
     }),
+    Row::file_script(
+        "RFC 8166, 4.5",
+        "callback and an RDMA_ERROR of no known kind",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            for error in [&[3][..], &[error_code::VERS]] {
+                refuse(&mut peer, callback.xid, error)?;
+            }
+            let answer = success(&callback)?;
+            peer.send(&Message::inline(callback.xid, answer))?;
+            // Whoever takes that for a refusal makes the Call again.
+            still_served(&mut peer, another)?;
+            match peer.receive(REPEATING)? {
+                Incoming::Silence => Ok(()),
+                other => Err(Error::new(format!("{other:?}"))),
+            }
+        },
+    ),
     Row::file_script("RFC 8167, 5.4", "callbacks refused, whatever comes", |b| {
         let (mut peer, callback) = called(b)?;
         refuse(&mut peer, callback.xid, &[error_code::CHUNK])?;
@@ -186,6 +205,11 @@ fn still_served(peer: &mut Peer, mut other: impl FnMut(&mut Peer, &Reply) -> Res
             incoming => return Err(Error::new(format!("answered with {incoming:?}"))),
         }
     }
+}
+
+/// There must not be another callback.
+fn another(_: &mut Peer, other: &Reply) -> Result {
+    Err(Error::new(format!("another callback: {other:?}")))
 }
 
 /// Does nothing about a callback.
