@@ -103,15 +103,16 @@ pub(super) struct SharedReceives {
 
 impl SharedReceives {
     fn new(pd: &Arc<Pd>, limits: &Limits, queue: Arc<OwnedQueue>) -> Result<Self> {
-        let count = stats::RECEIVES.get().min(limits.max_srq_wr) as usize;
-        let max = count
-            .saturating_mul(RECEIVES_GROWTH)
-            .min(limits.max_srq_wr as usize);
+        // bnxt_re refuses the number that it names.
+        let most = limits.max_srq_wr.saturating_sub(1);
+        let count = stats::RECEIVES.get().min(most) as usize;
+        let max = count.saturating_mul(RECEIVES_GROWTH).min(most as usize);
         // A completion queue has to take the completions of all buffers at once.
         let entries = u32::try_from(max).unwrap_or(u32::MAX).min(limits.max_cqe);
         let max = max.min(entries as usize);
         let mut cqs = KVec::new();
-        for vector in 0..vectors(limits) {
+        for number in 0..vectors(limits) {
+            let vector = vector(limits, number);
             let cq = Cq::new(pd, Completes::Receives, entries, vector)?;
             cqs.push(cq, GFP_KERNEL)?;
         }
@@ -146,10 +147,12 @@ impl Cqs {
         Ok(Self { completes, list })
     }
 
-    /// Sets `entries` aside. May sleep.
-    fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, vector: u32) -> Result<Share> {
+    /// Sets `entries` aside, on vector number `number` of those in use. May sleep.
+    fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, number: u32) -> Result<Share> {
+        let vector = vector(limits, number);
         let mut cqs = self.list.lock();
-        if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
+        let mut fit = cqs.iter().filter(|cq| cq.vector() == vector);
+        if let Some(share) = fit.find_map(|cq| cq.share(entries)) {
             return Ok(share);
         }
         let size = SHARED_CQ.min(limits.max_cqe).max(entries);
@@ -163,6 +166,14 @@ impl Cqs {
 /// Completion vectors in use.
 fn vectors(limits: &Limits) -> u32 {
     limits.num_comp_vectors.clamp(1, MAX_RECEIVE_CQS)
+}
+
+/// The completion vector that is number `number` of those in use. They lie far apart: neighbours
+/// are often on one NUMA node, and nfsd's threads serve what completes on theirs
+/// (net/sunrpc/svc.c, `svc_pool_for_cpu`).
+fn vector(limits: &Limits, number: u32) -> u32 {
+    let vector = number.saturating_mul(limits.num_comp_vectors);
+    vector.checked_div(vectors(limits)).unwrap_or(0)
 }
 
 impl Hardware {
@@ -218,7 +229,7 @@ impl Hardware {
         Err(compat::eopnotsupp())
     }
 
-    /// The completion vector for the next connection.
+    /// Which of the completion vectors in use is for the next connection.
     pub(super) fn next_vector(&self) -> u32 {
         let next = self.next_vector.fetch_add(1, Relaxed);
         next.checked_rem(vectors(&self.limits)).unwrap_or(0)

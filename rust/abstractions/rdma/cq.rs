@@ -51,6 +51,7 @@ pub(crate) enum Completes {
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
     completes: Completes,
+    vector: u32,
     /// Entries that are not shared out.
     room: Atomic<i32>,
     /// Held while completions are handled out of turn, see [`Cq::drain`].
@@ -82,6 +83,7 @@ impl Cq {
             pin_init!(Self {
                 cq,
                 completes,
+                vector,
                 room: Atomic::new(room),
                 direct <- new_mutex!((), "svcrdma drain"),
                 pd,
@@ -91,6 +93,11 @@ impl Cq {
         // SAFETY: The queue was just made, and nobody else has it if there is no memory for its
         // owner.
         made.inspect_err(|_| unsafe { bindings::ib_free_cq(cq.as_ptr()) })
+    }
+
+    /// The completion vector that it is on.
+    pub(crate) fn vector(&self) -> u32 {
+        self.vector
     }
 
     /// Sets `entries` of the queue aside for one user; none if there are not as many.
