@@ -37,6 +37,10 @@ use kernel::{
     },
 };
 
+/// How long a peer waits before it sends again what has found no Receive: 0.64 ms, in which there
+/// may be more of them.
+const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
+
 /// Who is told of an id's events, its context.
 pub(crate) trait Events: Send + Sync + 'static {
     /// A peer wants to connect to this listening id. Unless `new` is adopted the peer is rejected.
@@ -211,13 +215,17 @@ impl<E: Events> CmId<E> {
     }
 
     /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no
-    /// Receive tries again without end: waiting for a Receive is our back-pressure. May sleep.
+    /// Receive tries again without end, [`RNR_TIMER`] later: waiting for a Receive is our
+    /// back-pressure. May sleep.
     pub(crate) fn accept(&self, private: &[u8], reads: u8) -> Result {
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = private.as_ptr().cast();
         param.private_data_len = u8::try_from(private.len()).map_err(|_| EINVAL)?;
         param.initiator_depth = reads;
         param.rnr_retry_count = 7;
+        // Without it a peer would wait for 655 ms. For iWARP it means nothing.
+        // SAFETY: The id is live by the type invariant, and has a queue pair of type RC.
+        to_result(unsafe { bindings::rdma_set_min_rnr_timer(self.as_ptr(), RNR_TIMER) })?;
         // SAFETY: The id is live by the type invariant.
         unsafe { bindings::rdma_lock_handler(self.as_ptr()) };
         // SAFETY: As above; `param` is only read.
