@@ -200,6 +200,8 @@ impl Buffers {
     /// completion of the last one if `signal`, and returns the first; null if there is none.
     ///
     /// The pointers are valid until the chain changes.
+    // What it needs of the stack is not to be there while the driver posts.
+    #[inline(never)]
     pub(super) fn link(
         &mut self,
         signal: bool,
@@ -210,7 +212,11 @@ impl Buffers {
         for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
             let start = self.starts.get(i).copied().unwrap_or(0);
             let wr = wr.common();
-            wr.sg_list = sges.wrapping_add(start);
+            // Some drivers take the first entry whatever their number (irdma, `irdma_uk_rdma_write`).
+            wr.sg_list = match wr.num_sge {
+                0 => core::ptr::null_mut(),
+                _ => sges.wrapping_add(start),
+            };
             wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
             if next.is_null() && signal {
                 wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
