@@ -24,7 +24,6 @@ use crate::{
     abstractions::{
         rdma::{
             cm::CmId,
-            handover::Parting,
             qp::{
                 Parts,
                 Qp, //
@@ -63,7 +62,9 @@ pub(super) fn accept(
         .inspect_err(|e| {
             trace::accept(shared.number(), e.to_errno(), 0, 0, 0);
             shared.close(Cause::Accept(e.to_errno()));
+            shared.settle(None);
             // Calls may have come, and nobody will take them.
+            shared.inbox.close();
             while let Some(call) = shared.inbox.pop() {
                 call::discard(shared, call);
             }
@@ -135,7 +136,9 @@ fn new_qp(
     Qp::new(id, endpoint.clone(), parts)
 }
 
-/// Tells the peer, and lets the endpoint post. From the first on Calls may come.
+/// Tells the peer, and lets the endpoint post. From the first on Calls may come. Whoever closes the
+/// connection has the endpoint taken down: to wait for the hardware here would be to have the device
+/// wait, as its mutex is held.
 fn connect(
     hardware: &Hardware,
     shared: &Arc<Shared>,
@@ -149,9 +152,9 @@ fn connect(
         .id()
         .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX));
     endpoint.open(qp);
-    if accepted.is_ok() && shared.establish(endpoint) {
-        return Ok(());
+    shared.settle(Some(endpoint));
+    match shared.is_closing() {
+        true => accepted.and(Err(compat::enotconn())),
+        false => accepted,
     }
-    endpoint.take_down(Parting::Now);
-    accepted.and(Err(compat::enotconn()))
 }

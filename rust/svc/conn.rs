@@ -180,15 +180,17 @@ impl Shared {
         self.state.lock().phase.take_pending()
     }
 
-    /// The connection is accepted; `false` if it is closing, and the caller takes it down.
-    pub(super) fn establish(&self, endpoint: &Arc<Endpoint>) -> bool {
-        let mut state = self.state.lock();
-        let accepting = matches!(state.phase, Phase::Accepting);
-        if accepting {
-            state.phase = Phase::Established(endpoint.clone());
+    /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
+    /// none it has failed, and [`Self::close`] was called. Later calls do nothing.
+    pub(super) fn settle(self: &Arc<Self>, endpoint: Option<&Arc<Endpoint>>) {
+        let is_doomed = {
+            let mut state = self.state.lock();
             state.waited = 0;
+            state.phase.settle(endpoint)
+        };
+        if is_doomed {
+            self.take_down();
         }
-        accepting
     }
 
     /// Replies of the client are for `channel`, until the connection is taken down.
@@ -207,19 +209,28 @@ impl Shared {
         self.state.lock().channel.clone()
     }
 
-    /// Begins to close, for this cause if it is the first.
+    /// Begins to close, for this cause if it is the first. While an nfsd thread accepts the
+    /// connection it is that which has it taken down, by [`Self::settle`].
     pub(super) fn close(self: &Arc<Self>, cause: Cause) {
-        {
+        let is_doomed = {
             let mut state = self.state.lock();
             if !state.phase.close(cause.parting()) {
                 return;
             }
             // Under the lock: whoever comes too late to close it knows that it closes.
             self.is_closing.store(true, Relaxed);
-        }
+            state.phase.is_doomed()
+        };
         self.report(cause);
         self.inbox.close();
-        // An error would mean that it is queued already; it is queued here only, and once.
+        if is_doomed {
+            self.take_down();
+        }
+    }
+
+    /// Has the workqueue take down what is doomed: once.
+    fn take_down(self: &Arc<Self>) {
+        // An error would mean that it is queued already.
         let _ = self.queue.enqueue(self.clone());
     }
 

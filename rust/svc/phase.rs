@@ -35,7 +35,9 @@ pub(super) enum Doomed {
     Id(CmId<Shared>),
     /// An accepted connection, and how its peer learns of the end.
     Endpoint(Arc<Endpoint>, Parting),
-    /// Nothing, or whoever accepts does it.
+    /// What comes of accepting, which goes on: whoever does that says, with [`Phase::settle`].
+    Unsettled,
+    /// Nothing.
     Nothing,
 }
 
@@ -59,6 +61,14 @@ impl Phase {
         }
     }
 
+    /// Whether it closes, and can be taken down.
+    pub(super) fn is_doomed(&self) -> bool {
+        matches!(
+            self,
+            Self::Closing(Doomed::Id(_) | Doomed::Endpoint(..) | Doomed::Nothing)
+        )
+    }
+
     /// Begins to accept what is pending, and returns its id.
     pub(super) fn take_pending(&mut self) -> Option<CmId<Shared>> {
         match core::mem::replace(self, Self::Accepting) {
@@ -70,11 +80,27 @@ impl Phase {
         }
     }
 
+    /// Accepting has come to an end, with an endpoint that is posted to or with nothing. `true` if
+    /// the connection has begun to close meanwhile, and is to be taken down now.
+    pub(super) fn settle(&mut self, endpoint: Option<&Arc<Endpoint>>) -> bool {
+        match (&*self, endpoint) {
+            (Self::Accepting, Some(endpoint)) => *self = Self::Established(endpoint.clone()),
+            (Self::Closing(Doomed::Unsettled), endpoint) => {
+                *self = Self::Closing(endpoint.map_or(Doomed::Nothing, |endpoint| {
+                    Doomed::Endpoint(endpoint.clone(), Parting::Now)
+                }));
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
     /// Begins to close; `false` if that was so already.
     pub(super) fn close(&mut self, parting: Parting) -> bool {
         let doomed = match core::mem::replace(self, Self::Dead) {
             Self::Pending(id) => Doomed::Id(id),
-            Self::Accepting => Doomed::Nothing,
+            Self::Accepting => Doomed::Unsettled,
             Self::Established(endpoint) => Doomed::Endpoint(endpoint, parting),
             closed => {
                 *self = closed;
