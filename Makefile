@@ -72,7 +72,7 @@ nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@tools/vm/vm.py run --vms 2 --limit 7200 --server "$(or $(SERVER),ours)" --out build/nfstest \
 		tools/vm/tests/nfstest "$(or $(SUITE),posix)" "$(or $(VERSION),4.2)" "$(or $(RUNTEST),all)"
 
-xfstests: vm-modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick FASTEST=60
+xfstests: vm-modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick
 	@scripts/need-qemu
 	@scripts/xfstests
 
@@ -80,13 +80,10 @@ bench: ## the figures, ours beside the stock server's
 	@scripts/need-qemu
 	@scripts/test --bench
 
-rust-analyzer: ## rust-project.json for an editor
-	@scripts/build rust-analyzer
-
 clean: ## remove what was built here; the cache stays
-	rm -rf build rust-project.json tools/*/target
+	rm -rf build tools/*/target
 
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench rust-analyzer clean clean-cache
+.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench clean clean-cache

@@ -61,7 +61,8 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
   vanish     connect and go away at some stage, again and again
                --stage STAGE    how far to get: all, or one of
                                 request response established call reply read read-rkey
-                                write-chunk reply-chunk no-receive send overrun
+                                write-chunk reply-chunk no-receive no-receive-reads
+                                send overrun
                                 (all)
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)

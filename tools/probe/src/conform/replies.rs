@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         tried.results(|r| r.read_elsewhere())?;
         tried.holds(0, 0, 5000)
     }),
-    Row::file_script("RFC 8267, 4.4", "Write chunk for each READ", |b| {
+    Row::file_script("RFC 8267, 6.4.1", "Write chunk for each READ", |b| {
         let tried = Tried::new(b, &[&[5000], &[2000, 9000]], None, |c| {
             c.read(0, PAGE).read(4096, 5002)
         })?;
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         tried.holds(0, 0, PAGE as usize)?;
         tried.holds(1, 4096, 5002)
     }),
-    Row::file_script("RFC 8267, 4.4", "more READs than Write chunks", |b| {
+    Row::file_script("RFC 8267, 6.4.1", "more READs than Write chunks", |b| {
         let tried = Tried::new(b, &[&[5000]], None, |c| c.read(0, PAGE).read(4096, 501))?;
         tried.written(&[&[PAGE]])?;
         let data = expected(4096, 501);
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         tried.holds(0, 0, 3000)
     }),
     Row::file_script(
-        "RFC 8267, 4.4",
+        "RFC 8267, 6.4.1",
         "empty Write chunk asks for inline data",
         |b| {
             let tried = Tried::new(b, &[&[], &[100]], None, |c| c.read(0, 501))?;
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     Row::file_script(
-        "RFC 8267, 4.4",
+        "RFC 8267, 6.4.1",
         "empty Write chunk for the second READ",
         |b| {
             let tried = Tried::new(b, &[&[5000], &[]], None, |c| {
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     Row::file_script(
-        "RFC 8267, 4.4",
+        "RFC 8267, 6.4.1",
         "READ of no bytes has its Write chunk",
         |b| {
             let tried = Tried::new(b, &[&[4000], &[4000]], None, |c| {
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Row] = &[
             tried.holds(1, 0, 3000)
         },
     ),
-    Row::file_script("RFC 8267, 4.4", "READ that fails", |b| {
+    Row::file_script("RFC 8267, 6.4.1", "READ that fails", |b| {
         let tried = Tried::new(b, &[&[4000]], None, |c| c.root().read(0, 100))?;
         tried.written(&[&[0]])?;
         tried.results(|r| {
@@ -147,7 +147,7 @@ pub(super) const ROWS: &[Row] = &[
         )?;
         tried.results(|r| (r.read()? == data).then_some(()))
     }),
-    Row::file_script("RFC 8267, 4.4", "link's text by Read and Write chunk", link),
+    Row::file_script("RFC 8267, 6.1", "link's text by Read and Write chunk", link),
 ];
 
 /// Length of a first READ behind which the data of a second one begins a page of the reply, 16 bytes
