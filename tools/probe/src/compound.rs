@@ -21,8 +21,14 @@ pub(crate) mod operation {
     pub(crate) const WRITE: u32 = 38;
 }
 
+/// The type of a regular file.
+const NF4REG: u32 = 1;
+
 /// The type of a symbolic link.
 const NF4LNK: u32 = 5;
+
+/// A bitmap of one word: FATTR4_TYPE.
+const TYPE: [u32; 2] = [1, 1 << 1];
 
 /// A Call whose data goes by Read chunks.
 pub(crate) struct Call {
@@ -113,8 +119,7 @@ impl Compound {
 
     /// GETATTR of the type.
     pub(crate) fn getattr(self) -> Self {
-        // A bitmap of one word: FATTR4_TYPE.
-        self.operation(operation::GETATTR, |xdr| xdr.words(&[1, 1 << 1]))
+        self.operation(operation::GETATTR, |xdr| xdr.words(&TYPE))
     }
 
     /// Returns the Call.
@@ -150,23 +155,26 @@ pub(crate) fn components(path: &str) -> impl Iterator<Item = &str> {
 
 /// The results of a COMPOUND, read one operation after the other. All methods return `None` when
 /// something else is there.
-pub(crate) struct Results<'a>(Words<'a>);
+pub(crate) struct Results<'a> {
+    words: Words<'a>,
+    status: u32,
+}
 
 impl<'a> Results<'a> {
     /// Begins behind the headers of the reply `body` to the Call `xid`.
     pub(crate) fn new(xid: u32, body: &'a [u8]) -> Option<Self> {
         let mut words = rpc::results(xid, body)?;
-        // Status and number of operations can be seen from the operations.
-        let _status = words.word()?;
+        let status = words.word()?;
         words.opaque()?;
+        // Their number can be seen from the operations.
         let _count = words.word()?;
-        Some(Self(words))
+        Some(Self { words, status })
     }
 
     /// Takes the head of the next operation's results: it must be `number`; returns its status.
     pub(crate) fn status(&mut self, number: u32) -> Option<u32> {
-        (self.0.word()? == number).then_some(())?;
-        self.0.word()
+        (self.words.word()? == number).then_some(())?;
+        self.words.word()
     }
 
     /// As [`Self::status`], for one that was successful.
@@ -183,23 +191,36 @@ impl<'a> Results<'a> {
     /// Takes the results of a READ; returns its data.
     pub(crate) fn read(&mut self) -> Option<&'a [u8]> {
         self.good(operation::READ)?;
-        let _end_of_file = self.0.word()?;
-        self.0.opaque()
+        let _end_of_file = self.words.word()?;
+        self.words.opaque()
     }
 
     /// Takes the results of a READ whose data is not there; returns its length.
     pub(crate) fn read_elsewhere(&mut self) -> Option<u32> {
         self.good(operation::READ)?;
-        let _end_of_file = self.0.word()?;
-        self.0.word()
+        let _end_of_file = self.words.word()?;
+        self.words.word()
+    }
+
+    /// Takes the results of the GETATTR of a file that is the last operation, if all before it were
+    /// done. There must be nothing behind them.
+    pub(crate) fn end(&mut self) -> Option<()> {
+        if self.status == 0 {
+            self.good(operation::GETATTR)?;
+            let attributes = [TYPE[0], TYPE[1], 4, NF4REG];
+            for word in attributes {
+                (self.words.word()? == word).then_some(())?;
+            }
+        }
+        self.words.word().is_none().then_some(())
     }
 
     /// Takes the results of a WRITE; returns the count.
     pub(crate) fn write(&mut self) -> Option<u32> {
         self.good(operation::WRITE)?;
-        let count = self.0.word()?;
+        let count = self.words.word()?;
         // How it was written, and the verifier.
-        self.0.skip(3)?;
+        self.words.skip(3)?;
         Some(count)
     }
 }
@@ -230,6 +251,22 @@ mod tests {
         let call = Compound::at(7, "a").read(0, 1).getattr().finish();
         let head = rpc::compound_call(7).words(&[0, 0, 4, 24]).into_bytes();
         assert!(call.inline.starts_with(&head));
+    }
+
+    #[test]
+    fn results_end_with_a_type() {
+        let end = |status: u32, words: &[u32]| {
+            let body = Xdr::new().words(&[7, 1, 0, 0, 0, 0, status, 0, 1]);
+            let body = body.words(words).into_bytes();
+            Results::new(7, &body).unwrap().end()
+        };
+        assert_eq!(end(0, &[9, 0, 1, 2, 4, 1]), Some(()));
+        assert_eq!(end(0, &[9, 0, 1, 2, 4, 2]), None);
+        assert_eq!(end(0, &[0, 9, 0, 1, 2, 4, 1]), None);
+        assert_eq!(end(0, &[9, 0, 1, 2, 4, 1, 0]), None);
+        assert_eq!(end(0, &[]), None);
+        assert_eq!(end(22, &[]), Some(()));
+        assert_eq!(end(22, &[0]), None);
     }
 
     #[test]

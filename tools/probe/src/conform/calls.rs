@@ -137,7 +137,7 @@ fn write(
 }
 
 /// As [`write`], with the Call itself in a position-zero chunk of segments of these lengths; the
-/// last takes what is left. Without pieces it is a NULL Call.
+/// last takes what is left. Without pieces it is a GETATTR.
 fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
@@ -183,9 +183,10 @@ fn check_written(bench: &Bench<'_>, xid: u32, body: &[u8], lens: &[u32]) -> Resu
     let written = || {
         let mut results = Results::new(xid, body)?;
         results.at(bench.file())?;
-        lens.iter()
-            .map(|_| results.write())
-            .collect::<Option<Vec<_>>>()
+        let written = lens.iter().map(|_| results.write());
+        let written = written.collect::<Option<Vec<_>>>()?;
+        results.end()?;
+        Some(written)
     };
     require(
         written().as_deref() == Some(lens),

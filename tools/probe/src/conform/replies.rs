@@ -125,6 +125,16 @@ pub(super) const ROWS: &[Row] = &[
         let data = expected(0, 60_000);
         tried.results_in(&body, |r| (r.read()? == data).then_some(()))
     }),
+    Row::file_script(
+        "RFC 8166, 3.5.3",
+        "data with a pad in the Reply chunk",
+        |b| {
+            let tried = Tried::new(b, &[], Some(&[9001, 100]), |c| c.read(0, 8999))?;
+            let body = tried.reply_chunk()?;
+            let data = expected(0, 8999);
+            tried.results_in(&body, |r| (r.read()? == data).then_some(()))
+        },
+    ),
     Row::file_script("RFC 8166, 3.5.3", "Write list and Reply chunk", |b| {
         let tried = Tried::new(b, &[&[5000]], Some(&[9000]), |c| {
             c.read(0, PAGE).read(4096, 5002)
@@ -249,7 +259,8 @@ impl<'a> Tried<'a> {
         self.memory.content(written)
     }
 
-    /// The results behind those that lead to the file must be as `check` says, and then end.
+    /// The results behind those that lead to the file must be as `check` says, with those of a
+    /// GETATTR behind them if there was no error, and then end.
     fn results<T>(&self, check: impl FnOnce(&mut Results<'_>) -> Option<T>) -> Result {
         require(
             self.reply.procedure == procedure::MSG,
@@ -267,7 +278,8 @@ impl<'a> Tried<'a> {
         let read = || {
             let mut results = Results::new(self.message.xid, body)?;
             results.at(self.file)?;
-            check(&mut results)
+            check(&mut results)?;
+            results.end()
         };
         require(read().is_some(), format!("other results: {}", begin(body)))
     }
