@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -210,6 +211,11 @@ class Result:
     why: str = ""
 
 
+# What a kernel says that dies: that it does, of what, and where.
+DYING = re.compile(r"(?:BUG: |Oops: |RIP: 0010:|Kernel panic|general protection fault|traps: PANIC).*")
+DYING_LINES = 4
+
+
 class Vm:
     """One QEMU process; `directory` becomes the VM's /job."""
 
@@ -342,11 +348,14 @@ class Vm:
         return None
 
     def last_words(self) -> str:
-        """How QEMU ended, and what it said: it was killed, or did not even start."""
+        """How QEMU ended, and why: what the kernel complained of, or what QEMU said of itself."""
         said: list[str] = []
         with contextlib.suppress(OSError):
-            said = (self.console.parent / "qemu.log").read_text().strip().splitlines()
-        return ": ".join([f" with status {self.process.poll()}", *said[-1:]])
+            said = (self.console.parent / "qemu.log").read_text().strip().splitlines()[-1:]
+        with contextlib.suppress(OSError):
+            console = self.console.read_text(encoding="utf-8", errors="replace")
+            said = DYING.findall(console)[:DYING_LINES] or said
+        return ": ".join([f" with status {self.process.poll()}", *said])
 
     def stop(self) -> None:
         if self.process.poll() is None:
