@@ -9,6 +9,7 @@ use crate::{
     rpc,
 };
 use std::{
+    collections::VecDeque,
     net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -93,6 +94,10 @@ pub(crate) struct Peer {
     manners: Manners,
     private_data: Vec<u8>,
     next_slot: usize,
+    /// Sends that have not completed.
+    sending: usize,
+    /// What came while a Send was waited for.
+    kept: VecDeque<Wakeup>,
     next_xid: u32,
 }
 
@@ -124,6 +129,8 @@ impl Peer {
             manners,
             private_data: Vec::new(),
             next_slot: 0,
+            sending: 0,
+            kept: VecDeque::new(),
             next_xid: 1,
         };
         for slot in 0..peer.manners.receives {
@@ -134,7 +141,7 @@ impl Peer {
     }
 
     /// Waits for the next event of the connection; completions are passed over.
-    pub(crate) fn event(&self) -> Result<Event> {
+    pub(crate) fn event(&mut self) -> Result<Event> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.wait(deadline)? {
@@ -146,9 +153,21 @@ impl Peer {
     }
 
     /// Waits until `deadline`.
-    fn wait(&self, deadline: Instant) -> Result<Wakeup> {
+    fn wait(&mut self, deadline: Instant) -> Result<Wakeup> {
+        match self.kept.pop_front() {
+            Some(kept) => Ok(kept),
+            None => self.wait_for_more(deadline),
+        }
+    }
+
+    /// Waits until `deadline` for what has not come yet.
+    fn wait_for_more(&mut self, deadline: Instant) -> Result<Wakeup> {
         let left = deadline.saturating_duration_since(Instant::now());
-        self.endpoint.wait(left)
+        let wakeup = self.endpoint.wait(left)?;
+        if matches!(wakeup, Wakeup::Completion(Completion { id: SEND, .. })) {
+            self.sending -= 1;
+        }
+        Ok(wakeup)
     }
 
     /// Returns what the server said about itself.
@@ -174,20 +193,35 @@ impl Peer {
             .post_receive(slot, &self.inbox, slot as usize * size, size)
     }
 
-    /// Sends bytes as they are and does not wait for anything.
+    /// Waits for room in the send queue: an answer may overtake the completion of its Send.
+    fn wait_for_slot(&mut self, slots: usize) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.sending >= slots {
+            match self.wait_for_more(deadline)? {
+                Wakeup::Timeout => return Err(Error::new("a Send never completed")),
+                wakeup => self.kept.push_back(wakeup),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends bytes as they are, when there is room in the send queue.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let slots = self.outbox.len() / LONGEST;
         if bytes.len() > LONGEST {
             return Err(Error::new(format!("messages have at most {LONGEST} bytes")));
         }
+        self.wait_for_slot(slots)?;
         let offset = self.next_slot % slots * LONGEST;
         self.next_slot += 1;
         self.outbox.write(offset, bytes)?;
         self.endpoint
-            .post_send(SEND, &self.outbox, offset, bytes.len())
+            .post_send(SEND, &self.outbox, offset, bytes.len())?;
+        self.sending += 1;
+        Ok(())
     }
 
-    /// Sends a message and does not wait for anything.
+    /// Sends a message, as [`Self::send_bytes`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
         self.send_bytes(&message.encode())
     }

@@ -276,7 +276,7 @@ impl Storm {
             // An error, or no event, is that of a connection that is gone already.
             End::Disconnect => {
                 peers.iter().for_each(|peer| drop(peer.disconnect()));
-                peers.iter().for_each(|peer| drop(peer.event()));
+                peers.iter_mut().for_each(|peer| drop(peer.event()));
             }
             End::Silent => peers.iter_mut().for_each(Peer::destroy_qp),
         }
