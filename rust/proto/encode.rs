@@ -6,7 +6,6 @@ use crate::chunk::Chunk;
 use crate::error::Answer;
 use crate::header::{
     procedure,
-    report,
     Header,
     VERSION, //
 };
@@ -14,6 +13,7 @@ use crate::reply::{
     Form,
     ReplyPlan, //
 };
+use crate::report;
 use crate::wire::Writer;
 
 /// Writes the transport header of the reply `plan` to the Call `header` into `out`, granting

@@ -9,6 +9,7 @@ use crate::chunk::{
     WriteList, //
 };
 use crate::error::DecodeError;
+use crate::report;
 use crate::wire::Reader;
 
 /// Protocol version (`rdma_vers`).
@@ -17,12 +18,6 @@ pub(crate) const VERSION: u32 = 1;
 /// Bytes of the shortest message but an error: four words, and an empty Read list, Write list and
 /// Reply chunk. What is shorter is dropped before it is looked at (RFC 8166, section 4.5).
 pub const MIN_MESSAGE: usize = 28;
-
-/// Bytes of the shortest RDMA_ERROR: four words, and ERR_CHUNK.
-const MIN_ERROR: usize = 20;
-
-/// Bytes of one that says ERR_VERS, and names two versions.
-const MIN_ERR_VERS: usize = 28;
 
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
 pub const MAX_MESSAGE: usize = 256 * 1024;
@@ -40,14 +35,6 @@ pub(crate) mod procedure {
     pub(crate) const DONE: u32 = 3;
     /// The peer reports an error.
     pub(crate) const ERROR: u32 = 4;
-}
-
-/// `rdma_err` (RFC 8166, section 4.5).
-pub(crate) mod report {
-    /// The version is not supported; lowest and highest supported version follow.
-    pub(crate) const VERS: u32 = 1;
-    /// The chunk lists are wrong or cannot be served.
-    pub(crate) const CHUNK: u32 = 2;
 }
 
 /// Where the body of a Call is.
@@ -159,19 +146,14 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     if msg.len() > MAX_MESSAGE {
         return Err(DecodeError::Long);
     }
-    if msg.len() < MIN_ERROR {
-        return Err(DecodeError::Short);
-    }
     let mut reader = Reader::new(msg);
     let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
     // An error is never answered, whatever its version: two peers could go on for ever.
     if proc == procedure::ERROR {
-        return match reader.word() {
-            Some(report::CHUNK) => Ok(Received::Error { xid, credits }),
-            Some(report::VERS) if msg.len() >= MIN_ERR_VERS => Ok(Received::Error { xid, credits }),
-            None | Some(report::VERS) => Err(DecodeError::Short),
-            Some(_) => Ok(Received::Ignored),
-        };
+        return Ok(match report::is_known(&mut reader)? {
+            true => Received::Error { xid, credits },
+            false => Received::Ignored,
+        });
     }
     if msg.len() < MIN_MESSAGE {
         return Err(DecodeError::Short);
@@ -272,17 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_understood_or_ignored() {
+    fn errors_of_any_version_are_understood() {
         let error = Ok(Received::Error { xid: 5, credits: 1 });
-        let with = |words: usize, code| decoded(&[5, 7, 1, 4, code, 1, 1, 0][..words]);
-        for words in 5..8 {
-            assert_eq!(with(words, 2), error);
-            assert_eq!(with(words, 0), Ok(Received::Ignored));
-            assert_eq!(with(words, 3), Ok(Received::Ignored));
-        }
-        assert_eq!(with(5, 1), Err(DecodeError::Short));
-        assert_eq!(with(6, 1), Err(DecodeError::Short));
-        assert_eq!(with(7, 1), error);
+        assert_eq!(decoded(&[5, 7, 1, 4, 2]), error);
     }
 
     #[test]
@@ -290,7 +264,8 @@ mod tests {
         for (words, shortest) in [
             ([5, 1, 1, 1, 0, 0, 0], MIN_MESSAGE),
             ([5, 2, 1, 0, 0, 0, 0], MIN_MESSAGE),
-            ([5, 1, 1, 4, 2, 0, 0], MIN_ERROR),
+            ([5, 1, 1, 4, 2, 0, 0], 20),
+            ([5, 1, 1, 4, 1, 1, 1], 28),
         ] {
             let msg = message(&words);
             assert_ne!(decode(&msg[..shortest]), Err(DecodeError::Short));

@@ -37,6 +37,7 @@ pub mod layout;
 mod parts;
 mod read;
 pub mod reply;
+mod report;
 pub mod rpc;
 pub mod sq;
 mod wire;

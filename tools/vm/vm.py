@@ -369,7 +369,7 @@ def run(images: Images, job: Job) -> Result:
     """Runs the job on fresh VMs, again if one dies before it has done anything, or of rxe."""
     for _ in range(BOOTS - 1):
         result, booted = attempt(images, job)
-        consoles = [path for path in sorted(job.out.glob("vm*/console.log")) if path.exists()]
+        consoles = sorted(job.out.glob("vm*/console.log"))
         if not booted and not use_kvm():
             how = "an emulated VM died while it booted"
         elif result.why and any(map(died_of_rxe, consoles)):
@@ -385,8 +385,9 @@ def died_of_rxe(console: Path) -> bool:
     """Whether a kernel died within rxe, and the module is not in the trace. The driver may use queue
     pairs that are destroyed meanwhile; klog-allow has the harmless form of that."""
     text = console.read_text(encoding="utf-8", errors="replace")
-    died = DYING.search(text)
-    return bool(died) and "[rdma_rxe]" in text[died.start() :] and "[svcrdma]" not in text[died.start() :]
+    complaint = DYING.search(text)
+    trace = text[complaint.start() :] if complaint else ""
+    return "Kernel panic" in trace and "[rdma_rxe]" in trace and "[svcrdma]" not in trace
 
 
 def take_snapshot(images: Images, size: Size, out: Path, slow: float = 1) -> None:

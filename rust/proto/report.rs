@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA_ERROR: what a peer reports of a message that it cannot handle (RFC 8166, section 4.5).
+
+use crate::error::DecodeError;
+use crate::wire::Reader;
+
+/// `rdma_err`: the version is not supported; lowest and highest supported version follow.
+pub(crate) const VERS: u32 = 1;
+
+/// `rdma_err`: the chunk lists are wrong or cannot be served.
+pub(crate) const CHUNK: u32 = 2;
+
+/// Takes what an RDMA_ERROR says; `false` if nobody knows what that is.
+///
+/// # Errors
+///
+/// [`DecodeError::Short`] if some of it is missing.
+pub(crate) fn is_known(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match reader.word().ok_or(DecodeError::Short)? {
+        CHUNK => Ok(true),
+        VERS => {
+            let _lowest = reader.word().ok_or(DecodeError::Short)?;
+            let _highest = reader.word().ok_or(DecodeError::Short)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_known_or_not() {
+        let says = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            is_known(&mut Reader::new(&bytes))
+        };
+        for more in [&[][..], &[1], &[1, 1], &[1, 1, 0]] {
+            assert_eq!(says(&[&[CHUNK], more].concat()), Ok(true));
+            assert_eq!(says(&[&[0], more].concat()), Ok(false));
+            assert_eq!(says(&[&[3], more].concat()), Ok(false));
+        }
+        assert_eq!(says(&[]), Err(DecodeError::Short));
+        assert_eq!(says(&[VERS]), Err(DecodeError::Short));
+        assert_eq!(says(&[VERS, 1]), Err(DecodeError::Short));
+        assert_eq!(says(&[VERS, 1, 1]), Ok(true));
+        assert_eq!(says(&[VERS, 1, 1, 0]), Ok(true));
+    }
+}
