@@ -20,7 +20,9 @@ use std::{
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
 /// Options that take a value.
-pub(crate) const OPTIONS: &[&str] = &["kind", "depth", "count", "size", "file", "pause"];
+pub(crate) const OPTIONS: &[&str] = &[
+    "kind", "depth", "count", "size", "file", "pause", "patience",
+];
 
 /// How often the progress is told.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -44,6 +46,8 @@ struct Load {
     /// Bytes of a READ or WRITE.
     size: u32,
     file: String,
+    /// How long no reply may come.
+    patience: Duration,
 }
 
 /// A Call under way.
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         kind,
         size: args.value("size", 4096)?,
         file,
+        patience: Duration::from_secs(args.value("patience", PATIENCE.as_secs())?),
     };
     let depth: u32 = args.value("depth", 1)?;
     let count: usize = args.value("count", 1000)?;
@@ -141,7 +146,7 @@ impl Load {
                 let Some(slot) = idle.pop() else { break };
                 self.send(&mut peer, &memory, slot, &mut under_way)?;
             }
-            let reply = match peer.receive(PATIENCE)? {
+            let reply = match peer.receive(self.patience)? {
                 Incoming::Answer(Answer::Reply(reply)) => reply,
                 other => return Err(Error::new(format!("no reply but {other:?}"))),
             };

@@ -53,6 +53,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --size N         bytes of a READ or WRITE (4096)
                --file PATH      a file below the root of NFS version 4, which write overwrites
                --pause MS       time to let go by when connected, before anything is sent (0)
+               --patience S     seconds without any reply before it gives up (60)
   storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
                --count N        connections (1)
                --parallel N     threads that connect, one connection after the other (32)
