@@ -266,6 +266,22 @@ impl Stream {
         });
     }
 
+    /// The big-endian word at byte `at` of the stream; none beyond its end, or if it is not fresh.
+    /// Nothing may be reading into the pages.
+    pub(crate) fn word(&mut self, at: usize) -> Option<u32> {
+        let mut bytes = [0; 4];
+        let mut copied = 0;
+        self.for_each_piece(at..at.saturating_add(bytes.len()), |from, done, len| {
+            if let Some(to) = bytes.get_mut(done..).and_then(|rest| rest.get_mut(..len)) {
+                // SAFETY: `from` is valid for `len` bytes by `for_each_piece`, and `to`, which is
+                // Rust memory of that length, does not overlap with a page that this stream owns.
+                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), len) };
+                copied = done.saturating_add(len);
+            }
+        });
+        (copied == bytes.len()).then(|| u32::from_be_bytes(bytes))
+    }
+
     /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes and if it
     /// is fresh.
     pub(crate) fn zero(&mut self, at: usize, len: usize) {

@@ -10,6 +10,9 @@ use crate::error::DecodeError;
 use crate::wire;
 use crate::wire::Reader;
 
+/// Most Write chunks of a Call. RFC 8267, section 6.4.2, wants one at least.
+pub const MAX_WRITE_CHUNKS: u32 = 16;
+
 /// Bytes of a segment on the wire: handle, length, offset.
 pub(crate) const SEGMENT_LEN: u32 = 16;
 
@@ -287,13 +290,16 @@ impl WriteList {
     /// A list without elements.
     pub const EMPTY: Self = Self { at: 0, count: 0 };
 
-    /// Takes a Write list off `reader`.
+    /// Takes a Write list off `reader`, of at most [`MAX_WRITE_CHUNKS`].
     pub(crate) fn parse(reader: &mut Reader<'_>, xid: u32) -> Result<Self, DecodeError> {
         let at = reader.at();
         let mut count = 0u32;
         while present(reader, xid)? {
             Chunk::parse(reader).ok_or(DecodeError::Truncated { xid })?;
             count = count.saturating_add(1);
+        }
+        if count > MAX_WRITE_CHUNKS {
+            return Err(DecodeError::TooManyWrites { xid });
         }
         Ok(Self { at, count })
     }

@@ -5,6 +5,9 @@
 /// First word of the private data.
 const MAGIC: u32 = 0xf6ab_0e18;
 
+/// Bytes of the private data.
+const LEN: usize = 8;
+
 /// Version of the private data.
 const VERSION: u8 = 1;
 
@@ -38,17 +41,17 @@ impl Default for Peer {
 
 impl Peer {
     /// Reads the private data of a connection request, which may be absent or another protocol's.
+    /// What is meant for us is where our magic is: there may be something before it (RFC 8797,
+    /// section 5.2).
     pub fn parse(private: &[u8]) -> Self {
-        let Some(&[m0, m1, m2, m3, version, flags, send, receive]) = private.first_chunk() else {
-            return Self::default();
-        };
-        if u32::from_be_bytes([m0, m1, m2, m3]) != MAGIC || version != VERSION {
-            return Self::default();
-        }
-        Self {
-            remote_invalidation: flags & REMOTE_INVALIDATION != 0,
-            send: size(send),
-            receive: size(receive),
+        let mut found = private.windows(LEN).filter_map(<[u8]>::first_chunk);
+        match found.find(|bytes| bytes.starts_with(&MAGIC.to_be_bytes())) {
+            Some(&[_, _, _, _, VERSION, flags, send, receive]) => Self {
+                remote_invalidation: flags & REMOTE_INVALIDATION != 0,
+                send: size(send),
+                receive: size(receive),
+            },
+            _ => Self::default(),
         }
     }
 }
@@ -84,7 +87,7 @@ impl Thresholds {
 ///
 /// A peer expects Send With Invalidate only if both sides have said that they support it (RFC 8797,
 /// section 4.1).
-pub fn private_data(send: u32, receive: u32, can_invalidate: bool) -> [u8; 8] {
+pub fn private_data(send: u32, receive: u32, can_invalidate: bool) -> [u8; LEN] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
     let flags = if can_invalidate {
         REMOTE_INVALIDATION
@@ -121,6 +124,12 @@ mod tests {
         assert_eq!(Peer::parse(&GOOD), peer);
         // The connection manager may append zeroes.
         assert_eq!(Peer::parse(&[&GOOD[..], &[0; 48]].concat()), peer);
+        // Another layer may have put something before it, of any length.
+        for len in 1..20 {
+            let behind = [&[0xf6; 20][..len], &GOOD].concat();
+            assert_eq!(Peer::parse(&behind), peer);
+            assert_eq!(Peer::parse(&behind[..len + 7]), Peer::default());
+        }
         // Unknown flags are ignored.
         let mut flags = GOOD;
         flags[5] = 0xfe;

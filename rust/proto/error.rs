@@ -83,6 +83,16 @@ pub enum DecodeError {
         /// XID of the refused message.
         xid: u32,
     },
+    /// The RPC message of a Call has another XID than its header.
+    Xid {
+        /// XID of the refused message's header.
+        xid: u32,
+    },
+    /// More Write chunks than are served.
+    TooManyWrites {
+        /// XID of the refused message.
+        xid: u32,
+    },
 }
 
 /// What a refused message calls for.
@@ -122,7 +132,9 @@ impl DecodeError {
             | Self::Beyond { xid }
             | Self::TooMany { xid }
             | Self::TooLarge { xid }
-            | Self::Empty { xid } => Answer::Chunk { xid },
+            | Self::Empty { xid }
+            | Self::Xid { xid }
+            | Self::TooManyWrites { xid } => Answer::Chunk { xid },
         }
     }
 
@@ -146,6 +158,8 @@ impl DecodeError {
             Self::TooMany { .. } => 15,
             Self::TooLarge { .. } => 16,
             Self::Empty { .. } => 17,
+            Self::Xid { .. } => 18,
+            Self::TooManyWrites { .. } => 19,
         }
     }
 }
@@ -180,6 +194,8 @@ mod tests {
             (DecodeError::TooMany { xid }, chunk),
             (DecodeError::TooLarge { xid }, chunk),
             (DecodeError::Empty { xid }, chunk),
+            (DecodeError::Xid { xid }, chunk),
+            (DecodeError::TooManyWrites { xid }, chunk),
         ];
         for ((error, answer), code) in all.iter().zip(1..) {
             assert_eq!((error.code(), error.answer()), (code, *answer));

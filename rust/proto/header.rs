@@ -5,7 +5,6 @@
 use crate::chunk::{
     Chunk,
     ReadList,
-    Segment,
     WriteList, //
 };
 use crate::error::DecodeError;
@@ -107,19 +106,6 @@ impl Header {
         reply: None,
     };
 
-    /// Returns an rkey that the reply may invalidate if the client can take it (RFC 8797): the
-    /// first one this Call names in its Reply chunk, else in its Write list, else in its Read list.
-    /// The client invalidates any others itself.
-    pub fn invalidatable(&self, msg: &[u8]) -> Option<u32> {
-        self.reply
-            .and_then(|chunk| registered(chunk.iter(msg)))
-            .or_else(|| {
-                let mut writes = self.writes.iter(msg);
-                writes.find_map(|chunk| registered(chunk.iter(msg)))
-            })
-            .or_else(|| registered(self.reads.iter(msg).map(|read| read.segment)))
-    }
-
     /// Returns how many bytes of RPC message are inline.
     pub(crate) fn inline_len(&self, msg: &[u8]) -> u32 {
         match self.kind {
@@ -127,14 +113,6 @@ impl Header {
             Kind::Nomsg => 0,
         }
     }
-}
-
-/// Returns the first rkey that stands for memory. A segment without bytes need not be registered,
-/// and to invalidate an rkey that is not breaks the connection.
-fn registered(mut segments: impl Iterator<Item = Segment>) -> Option<u32> {
-    segments
-        .find(|segment| segment.length > 0 && segment.handle > 0)
-        .map(|segment| segment.handle)
 }
 
 /// Decodes a received message, all its chunk lists included.
@@ -199,11 +177,12 @@ fn fixed(reader: &mut Reader<'_>) -> Option<(u32, u32, u32, u32)> {
 /// Finds out the direction of an RDMA_MSG; `reader` stands at the RPC message.
 fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received, DecodeError> {
     let xid = header.xid;
-    let direction = match (reader.word(), reader.word()) {
-        (Some(_), Some(direction)) => direction,
+    let (rpc_xid, direction) = match (reader.word(), reader.word()) {
+        (Some(rpc_xid), Some(direction)) => (rpc_xid, direction),
         _ => return Err(DecodeError::ShortBody { xid }),
     };
     match direction {
+        0 if rpc_xid != xid => Err(DecodeError::Xid { xid }),
         0 if header.reads.len_at(msg, 0).is_some() => Err(DecodeError::TwoBodies { xid }),
         0 => Ok(Received::Call(header)),
         1 if header.reads.is_empty() && header.writes.is_empty() && header.reply.is_none() => {
@@ -292,15 +271,17 @@ mod tests {
             credits: 3,
             body: 28,
         };
-        // The XIDs of both layers are not compared here.
+        // The XIDs of both layers are not compared here: whoever waits for the reply does it.
         let reply = [xid, 1, 3, 0, 0, 0, 0, 6, 1];
         assert_eq!(decoded(&reply), Ok(Received::Reverse(reverse)));
-        let msg = message(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
+        let msg = message(&[xid, 1, 3, 0, 0, 0, 0, xid, 0]);
         let found = call(&msg).map(|header| {
             let body = (header.kind, header.credits, header.body);
             (body, header.reply, header.invalidatable(&msg))
         });
         assert_eq!(found, Some(((Kind::Msg, 3, 28), None, None)));
+        let other = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
+        assert_eq!(other, Err(DecodeError::Xid { xid }));
         let neither = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 2]);
         assert_eq!(neither, Err(DecodeError::Direction { xid }));
         for body in [&[][..], &[6]] {
@@ -321,7 +302,7 @@ mod tests {
     #[test]
     fn there_is_one_body() {
         let xid = 5;
-        let read = |proc, position| [xid, 1, 3, proc, 1, position, 7, 7, 0, 0, 0, 0, 0, 6, 0];
+        let read = |proc, position| [xid, 1, 3, proc, 1, position, 7, 7, 0, 0, 0, 0, 0, xid, 0];
         let nomsg = decoded(&read(1, 0));
         assert!(matches!(nomsg, Ok(Received::Call(header)) if header.kind == Kind::Nomsg));
         assert!(matches!(decoded(&read(0, 8)), Ok(Received::Call(_))));
@@ -338,12 +319,19 @@ mod tests {
     #[test]
     fn lists_are_well_formed() {
         let xid = 5;
-        let good = [xid, 1, 3, 0, 0, 0, 0, 6, 0];
+        let good = [xid, 1, 3, 0, 0, 0, 0, xid, 0];
         for at in 4..7 {
             let mut bad = good;
             bad[at] = 2;
             assert_eq!(decoded(&bad), Err(DecodeError::Discriminator { xid }));
         }
+        // Write chunks of no segments, and no Reply chunk.
+        let writes = |count: usize| {
+            let list = [[1, 0].repeat(count), vec![0]].concat();
+            decoded(&[&[xid, 1, 3, 0, 0][..], &list, &[0, xid, 0]].concat())
+        };
+        assert!(matches!(writes(16), Ok(Received::Call(_))));
+        assert_eq!(writes(17), Err(DecodeError::TooManyWrites { xid }));
         // A segment count that would wrap around when turned into bytes.
         for count in [0x1000_0000, 0x1000_0001, u32::MAX] {
             let wrap = decoded(&[xid, 1, 3, 0, 0, 0, 1, count, 6, 0]);
@@ -351,47 +339,5 @@ mod tests {
             let wrap = decoded(&[xid, 1, 3, 0, 0, 1, count, 0, 0, 6, 0]);
             assert_eq!(wrap, Err(DecodeError::Truncated { xid }));
         }
-    }
-
-    #[test]
-    fn the_first_rkey_named_is_invalidated() {
-        let invalidatable = |words: &[u32]| {
-            let msg = message(words);
-            call(&msg).map(|header| header.invalidatable(&msg))
-        };
-        // One Read chunk, an empty and a full Write chunk, a Reply chunk.
-        let read = [1, 8, 10, 4, 0, 0, 0];
-        let writes = [1, 0, 1, 1, 20, 4, 0, 0, 0];
-        let fixed = [5, 1, 3, 0];
-        let body = [6, 0];
-        let reply = [1, 1, 30, 4, 0, 0];
-        let all = [&fixed[..], &read, &writes, &reply, &body].concat();
-        assert_eq!(invalidatable(&all), Some(Some(30)));
-        let empty_reply = [&fixed[..], &read, &writes, &[1, 0], &body].concat();
-        assert_eq!(invalidatable(&empty_reply), Some(Some(20)));
-        let reads = [&fixed[..], &read, &[1, 0, 0, 0], &body].concat();
-        assert_eq!(invalidatable(&reads), Some(Some(10)));
-        // Segments of no memory are passed over, in each list and as a whole.
-        let empty = [
-            &fixed[..],
-            &[1, 8, 11, 0, 0, 0],
-            &[1, 8, 0, 4, 0, 0, 0],
-            &[1, 2, 21, 0, 0, 0, 0, 4, 0, 0, 1, 1, 22, 0, 0, 0, 0],
-            &[1, 2, 31, 0, 0, 0, 0, 4, 0, 0],
-            &body,
-        ]
-        .concat();
-        assert_eq!(invalidatable(&empty), Some(None));
-        let set = |changes: &[(usize, u32)]| {
-            let mut words = empty.clone();
-            changes.iter().for_each(|(at, word)| words[*at] = *word);
-            invalidatable(&words)
-        };
-        let (read, write, reply) = ((12, 10), (23, 20), (40, 30));
-        assert_eq!(set(&[read]), Some(Some(10)));
-        assert_eq!(set(&[read, write]), Some(Some(20)));
-        assert_eq!(set(&[read, (30, 4), write]), Some(Some(20)));
-        assert_eq!(set(&[read, (30, 4)]), Some(Some(22)));
-        assert_eq!(set(&[read, write, reply]), Some(Some(30)));
     }
 }

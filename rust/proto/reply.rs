@@ -14,11 +14,12 @@ pub use crate::write::{
 
 use core::ops::Range;
 
+use crate::chunk::MAX_WRITE_CHUNKS;
 use crate::header::Header;
 use crate::wire;
 
-/// Most results of one reply that leave the reply stream; further ones stay in it.
-pub const MAX_PAYLOADS: usize = 16;
+/// Most results of one reply that leave the reply stream: further ones have no Write chunk.
+pub const MAX_PAYLOADS: usize = MAX_WRITE_CHUNKS as usize;
 
 /// Bytes of a transport header without chunks: four words, three absent lists.
 const MIN_HEADER: u64 = 28;

@@ -33,6 +33,7 @@ pub mod credits;
 pub mod encode;
 pub mod error;
 pub mod header;
+mod invalidation;
 pub mod layout;
 mod parts;
 mod read;

@@ -186,6 +186,17 @@ fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
     reply::answer(endpoint, error.answer());
 }
 
+/// Answers a Call that turns out to be wrong when its Read chunks have come. In a completion.
+pub(super) fn refuse_read(endpoint: &Arc<Endpoint>, mut call: Call) {
+    let sink = call.sink.take();
+    let xid = call.header.xid;
+    refuse(endpoint, &call, DecodeError::Xid { xid });
+    drop(call);
+    if let Some(sink) = sink {
+        endpoint.shared.device.pools.put_sink(sink);
+    }
+}
+
 /// Hands a Call without Read chunks to nfsd, or starts to read.
 fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     match call.layout {

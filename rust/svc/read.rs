@@ -31,10 +31,13 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use svcrdma_proto::layout::{
-    self,
-    Fill,
-    ReadCursor, //
+use svcrdma_proto::{
+    header::Kind,
+    layout::{
+        self,
+        Fill,
+        ReadCursor, //
+    },
 };
 
 /// Reads the chunks of `call`, now or when the connection has less under way.
@@ -190,9 +193,21 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
         endpoint.shared.device.pools.take_registration(sink);
         let _ = sink.stream_mut();
     }
-    call.endpoint = None;
-    match done {
-        true => call::ready(&endpoint.shared, call),
-        false => call::discard(&endpoint.shared, call),
+    let from = call.endpoint.take();
+    match (done, from) {
+        (true, Some(from)) if !has_its_xid(&mut call) => call::refuse_read(&from, call),
+        (true, _) => call::ready(&endpoint.shared, call),
+        (false, _) => call::discard(&endpoint.shared, call),
     }
+}
+
+/// Whether the RPC message has the XID of the header (RFC 8166, section 4.2.1). Of an RDMA_MSG that
+/// is known since it was decoded.
+fn has_its_xid(call: &mut Call) -> bool {
+    let header = call.header;
+    let read = call
+        .sink
+        .as_mut()
+        .and_then(|sink| sink.stream_mut().word(0));
+    header.kind == Kind::Msg || read == Some(header.xid)
 }

@@ -113,7 +113,7 @@ proptest! {
 /// a bounded number of passes over the list, however long that is.
 #[test]
 fn the_worst_read_list_is_refused() {
-    let body = body(8);
+    let body = body(1, 8);
     let reads = (1..10_000u32).rev().map(|n| (n * 4, (n, 1, 0))).collect();
     let spec = Spec {
         xid: 1,

@@ -37,7 +37,7 @@ proptest! {
             2 => (true, vec![one(0, first), one(0, total - first)]),
             _ => (true, vec![one(44, total - 64), one(0, 64)]),
         };
-        let body = body(64);
+        let body = body(5, 64);
         let spec = Spec { xid: 5, credits: 1, nomsg, reads, writes: vec![], reply: None, body };
         let (msg, _) = spec.encode();
         match layout::plan(&call(&msg), &msg, pages) {
@@ -97,7 +97,7 @@ fn chunks_are_limited() {
             reads,
             writes: vec![],
             reply: None,
-            body: body(8),
+            body: body(5, 8),
         };
         let (msg, _) = spec.encode();
         let header = call(&msg);
@@ -129,7 +129,7 @@ fn calls_with_empty_chunks_stay_inline() {
             reads: positions.iter().map(|at| (*at, (1, 0, 0))).collect(),
             writes: vec![],
             reply: None,
-            body: body(61),
+            body: body(5, 61),
         };
         let (msg, _) = spec.encode();
         layout::plan(&call(&msg), &msg, 0)
@@ -142,7 +142,7 @@ fn calls_with_empty_chunks_stay_inline() {
 /// A chunk that holds part of the RPC header is not split off, however long.
 #[test]
 fn a_chunk_in_the_rpc_header_stays_linear() {
-    let mut body = body(100);
+    let mut body = body(5, 100);
     // A credential of 10 bytes, padded to 12, and an empty verifier: the arguments begin at 52.
     body[28..32].copy_from_slice(&10u32.to_be_bytes());
     body[48..52].fill(0);
@@ -173,7 +173,7 @@ fn a_chunk_in_the_rpc_header_stays_linear() {
 #[test]
 fn what_gss_wraps_stays_linear() {
     let plan = |credential: [u32; 4]| {
-        let mut body = body(100);
+        let mut body = body(5, 100);
         let [flavor, version, procedure, service] = credential;
         let mut words = vec![];
         put(&mut words, &[flavor, 20, version, procedure, 7, service, 0]);
@@ -223,7 +223,7 @@ fn split_chunks_have_a_shortest_and_a_longest() {
             reads: vec![(44, (1, len, 0))],
             writes: vec![],
             reply: None,
-            body: body(60),
+            body: body(5, 60),
         };
         let (msg, _) = spec.encode();
         layout::plan(&call(&msg), &msg, u32::MAX)
@@ -255,7 +255,7 @@ fn the_tail_is_behind_the_chunk() {
             reads: vec![(44, (1, len, 0))],
             writes: vec![],
             reply: None,
-            body: body(60),
+            body: body(5, 60),
         };
         let (msg, at) = spec.encode();
         let header = call(&msg);

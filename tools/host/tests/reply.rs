@@ -112,12 +112,12 @@ fn empty_chunks_ask_for_inline_results() {
     assert_eq!(Client::new(&case).plan(&case).form, Form::Refused);
 }
 
-/// More results than a plan holds: the others stay inline.
+/// As many Write chunks as are served, and more results: these stay inline.
 #[test]
 fn payloads_are_limited() {
     let count = MAX_PAYLOADS as u32 + 2;
     let case = Case {
-        writes: (0..count).map(|_| vec![8]).collect(),
+        writes: (0..MAX_PAYLOADS).map(|_| vec![8]).collect(),
         reply: None,
         len: 8 + 12 * count,
         payloads: (0..count)

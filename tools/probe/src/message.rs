@@ -89,12 +89,13 @@ pub(crate) enum Answer {
     /// RDMA_ERROR: version not supported, and what is.
     ErrVers {
         xid: u32,
+        credits: u32,
         version: u32,
         low: u32,
         high: u32,
     },
     /// RDMA_ERROR: the chunks are wrong or cannot be served.
-    ErrChunk { xid: u32 },
+    ErrChunk { xid: u32, credits: u32 },
     /// Something no client understands.
     Malformed(Vec<u8>),
 }
@@ -122,7 +123,17 @@ impl Answer {
     pub(crate) fn xid(&self) -> Option<u32> {
         match self {
             Self::Reply(reply) => Some(reply.xid),
-            Self::ErrVers { xid, .. } | Self::ErrChunk { xid } => Some(*xid),
+            Self::ErrVers { xid, .. } | Self::ErrChunk { xid, .. } => Some(*xid),
+            Self::Malformed(_) => None,
+        }
+    }
+
+    /// Returns the credits that it grants, if it is understood.
+    pub(crate) fn credits(&self) -> Option<u32> {
+        match self {
+            Self::Reply(Reply { credits, .. })
+            | Self::ErrVers { credits, .. }
+            | Self::ErrChunk { credits, .. } => Some(*credits),
             Self::Malformed(_) => None,
         }
     }
@@ -137,7 +148,7 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
     let credits = words.word()?;
     let procedure = words.word()?;
     match procedure {
-        procedure::ERROR => decode_error(xid, version, &mut words),
+        procedure::ERROR => decode_error(xid, credits, version, &mut words),
         procedure::MSG | procedure::NOMSG if version == VERSION => {
             // The Read list of a reply is always empty.
             (words.word()? == 0).then_some(())?;
@@ -157,15 +168,16 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
 }
 
 /// Reads the rest of an RDMA_ERROR.
-fn decode_error(xid: u32, version: u32, words: &mut Words<'_>) -> Option<Answer> {
+fn decode_error(xid: u32, credits: u32, version: u32, words: &mut Words<'_>) -> Option<Answer> {
     match words.word()? {
         error_code::VERS => Some(Answer::ErrVers {
             xid,
+            credits,
             version,
             low: words.word()?,
             high: words.word()?,
         }),
-        error_code::CHUNK if version == VERSION => Some(Answer::ErrChunk { xid }),
+        error_code::CHUNK if version == VERSION => Some(Answer::ErrChunk { xid, credits }),
         _ => None,
     }
 }
@@ -247,13 +259,18 @@ mod tests {
             Answer::decode(&vers),
             Answer::ErrVers {
                 xid: 7,
+                credits: 32,
                 version: 9,
                 low: 1,
                 high: 1
             }
         );
         let chunk = Xdr::new().words(&[7, 1, 32, 4, 2]).into_bytes();
-        assert_eq!(Answer::decode(&chunk), Answer::ErrChunk { xid: 7 });
+        let expected = Answer::ErrChunk {
+            xid: 7,
+            credits: 32,
+        };
+        assert_eq!(Answer::decode(&chunk), expected);
     }
 
     #[test]

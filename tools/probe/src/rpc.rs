@@ -15,7 +15,7 @@ use crate::{
 /// The NFS program.
 const NFS: u32 = 100_003;
 
-/// A Call with credentials and arguments.
+/// A Call with credentials, up to its arguments.
 fn call(xid: u32, version: u32, procedure: u32, credential: Xdr) -> Xdr {
     Xdr::new()
         .words(&[xid, 0, 2, NFS, version, procedure])
@@ -38,6 +38,11 @@ fn root() -> Xdr {
 /// NULL of NFS version 3.
 pub(crate) fn null(xid: u32) -> Vec<u8> {
     call(xid, 3, 0, nobody()).into_bytes()
+}
+
+/// A procedure of NFS version 3, up to its arguments.
+pub(crate) fn version_3(xid: u32, procedure: u32) -> Xdr {
+    call(xid, 3, procedure, root())
 }
 
 /// A Call whose data goes by Read chunk.
@@ -94,14 +99,21 @@ pub(crate) fn outcome(xid: u32, body: &[u8]) -> Outcome {
 /// Returns the results in the reply to the Call `xid`; `None` when it is no accepted and executed
 /// one.
 pub(crate) fn results(xid: u32, body: &[u8]) -> Option<Words<'_>> {
+    let (status, words) = accepted(xid, body)?;
+    // SUCCESS.
+    (status == 0).then_some(words)
+}
+
+/// Returns `accept_stat` of the reply to the Call `xid`, and what follows it; `None` when it is no
+/// accepted one (RFC 5531, section 9).
+pub(crate) fn accepted(xid: u32, body: &[u8]) -> Option<(u32, Words<'_>)> {
     let mut words = Words::new(body);
     let head = [words.word()?, words.word()?, words.word()?];
     // REPLY, MSG_ACCEPTED.
     (head == [xid, 1, 0]).then_some(())?;
     let _flavor = words.word()?;
     words.opaque()?;
-    // SUCCESS.
-    (words.word()? == 0).then_some(words)
+    Some((words.word()?, words))
 }
 
 #[cfg(test)]

@@ -12,8 +12,10 @@ pub(crate) fn meeting() -> impl Strategy<Value = Meeting> {
     let magic = pick![7 => Just(0xf6ab_0e18u32), 1 => any::<u32>()];
     let version = pick![7 => Just(1u8), 1 => any::<u8>()];
     let rest = prop::collection::vec(any::<u8>(), 0..60);
-    let private = (magic, version, rest)
-        .prop_map(|(magic, version, rest)| [&magic.to_be_bytes()[..], &[version], &rest].concat());
+    let before = pick![3 => Just(vec![]), 1 => prop::collection::vec(any::<u8>(), 0..10)];
+    let private = (before, magic, version, rest).prop_map(|(before, magic, version, rest)| {
+        [&before[..], &magic.to_be_bytes(), &[version], &rest].concat()
+    });
     let private = pick![3 => private, 1 => prop::collection::vec(any::<u8>(), 0..10)];
     let size = || pick![0..10_000u32, 0..300_000u32, any::<u32>()];
     (private, (size(), size(), any::<bool>()))
@@ -26,7 +28,10 @@ fn model(private: &[u8]) -> (u32, u32, bool) {
         [0xf6, 0xab, 0x0e, 0x18, 1, flags, send, receive, ..] => {
             (size(*send), size(*receive), flags & 1 == 1)
         }
-        _ => (1024, 1024, false),
+        // What is ours is where the magic is.
+        [0xf6, 0xab, 0x0e, 0x18, ..] => (1024, 1024, false),
+        [_, rest @ ..] => model(rest),
+        [] => (1024, 1024, false),
     }
 }
 

@@ -181,6 +181,8 @@ impl Words<'_> {
         while self.present()? {
             writes.push(self.chunk()?);
         }
+        // More are not served.
+        (writes.len() <= 16).then_some(())?;
         let reply = match self.present()? {
             true => Some(self.chunk()?),
             false => None,
@@ -233,10 +235,11 @@ fn directed(spec: Spec) -> Meaning {
     let at_zero = spec.reads.iter().any(|(position, _)| *position == 0);
     let bare = spec.reads.is_empty() && spec.writes.is_empty() && spec.reply.is_none();
     let mut words = Words(&spec.body);
-    let direction = words.next().and_then(|_| words.next());
+    let rpc_xid = words.next();
+    let direction = words.next();
     match (spec.nomsg, direction) {
         (true, _) if at_zero => Meaning::Call(spec),
-        (false, Some(0)) if !at_zero => Meaning::Call(spec),
+        (false, Some(0)) if !at_zero && rpc_xid == Some(xid) => Meaning::Call(spec),
         (false, Some(1)) if bare => Meaning::Reverse,
         (false, Some(1)) => Meaning::Refused(Answer::Drop),
         _ => Meaning::Refused(Answer::Chunk { xid }),

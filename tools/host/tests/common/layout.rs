@@ -113,7 +113,7 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
         prop::collection::vec(any::<prop::sample::Index>(), 1..8),
     )
         .prop_map(|(nomsg, len, specs, cuts, shuffle)| {
-            let base = body(len);
+            let base = body(5, len);
             let (mut used, mut chunks) = (0, Vec::new());
             for (nth, (gap, len, seed)) in specs.into_iter().enumerate() {
                 // Two chunks at one position would be one; position 0 is the body's.
@@ -298,7 +298,7 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
         reads: reads.iter().map(|(p, l)| (*p, (1, *l, 0))).collect(),
         writes: vec![],
         reply: None,
-        body: body(len),
+        body: body(5, len),
     };
     let (msg, _) = spec.encode();
     let whole = model(nomsg, len as u64, reads);

@@ -79,9 +79,11 @@ impl Spec {
     }
 }
 
-/// Returns a Call's body of `len` >= 8 bytes; from 40 on it has an RPC header of 40 bytes.
-pub(crate) fn body(len: usize) -> Vec<u8> {
+/// Returns the body of the Call `xid`, of `len` >= 8 bytes; from 40 on it has an RPC header of 40
+/// bytes.
+pub(crate) fn body(xid: u32, len: usize) -> Vec<u8> {
     let mut body: Vec<u8> = (0..len).map(|at| (at % 251) as u8 | 1).collect();
+    body[..4].copy_from_slice(&xid.to_be_bytes());
     body[4..8].fill(0);
     if len >= 40 {
         body[28..32].fill(0);
@@ -185,7 +187,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
             } else {
                 reads.retain(|(position, _)| *position != 0);
             }
-            let body = body(len);
+            let body = body(xid, len);
             Spec {
                 xid,
                 credits,

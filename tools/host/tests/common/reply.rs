@@ -47,7 +47,7 @@ impl Client {
             reads: vec![],
             writes: case.writes.iter().map(&mut chunk).collect(),
             reply: case.reply.as_ref().map(&mut chunk),
-            body: body(8),
+            body: body(77, 8),
         };
         let (msg, _) = spec.encode();
         let Ok(Received::Call(header)) = decode(&msg) else {

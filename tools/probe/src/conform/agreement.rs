@@ -45,6 +45,18 @@ pub(super) const ROWS: &[Row] = &[
         }
         Ok(())
     }),
+    Row::file_script(
+        "RFC 8797, 5.2",
+        "private data behind another layer's",
+        |b| {
+            for before in [1, 4, 7] {
+                let data = [&[0xf6; 7][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
+                replies(b, &data, 4096)
+                    .map_err(|error| Error::new(format!("behind {before} bytes: {error}")))?;
+            }
+            Ok(())
+        },
+    ),
     Row::script("RFC 8166, 3.3.2", "Call of the threshold's size", |b| {
         let (mut peer, threshold) = caller(b)?;
         match long_call(&mut peer, threshold)? {
@@ -73,9 +85,12 @@ const SIZE: u32 = 4096;
 fn sent(bench: &Bench<'_>) -> Result {
     let peer = bench.peer()?;
     let magic = &cm::private_data(0, 0, false)[..5];
+    let said = peer.private_data();
+    // No flags but the one that has a meaning.
+    let flags = said.get(5).copied().unwrap_or(u8::MAX);
     require(
-        peer.private_data().len() >= 8 && peer.private_data().starts_with(magic),
-        format!("it is {:02x?}", peer.private_data()),
+        said.len() >= 8 && said.starts_with(magic) && flags & 0xfe == 0,
+        format!("it is {said:02x?}"),
     )
 }
 

@@ -8,7 +8,7 @@ use crate::{
     message::{error_code, procedure, Answer, Message, Reply, VERSION},
     peer::{Incoming, Manners, Peer, PATIENCE},
     rpc, session,
-    xdr::Xdr,
+    xdr::{Words, Xdr},
 };
 use std::time::{Duration, Instant};
 use svcrdma_proto::{
@@ -41,6 +41,16 @@ pub(super) const ROWS: &[Row] = &[
         let is_plain = callback.writes.is_empty() && callback.reply.is_none();
         require(is_plain, "it has chunks")?;
         require(callback.credits > 0, "no credits for replies")
+    }),
+    Row::file_script("RFC 8167, 5.1", "callback is a Call, with one XID", |b| {
+        let (_peer, callback) = called(b)?;
+        let mut words = Words::new(&callback.body);
+        let head = (words.word(), words.word());
+        // CALL.
+        require(
+            head == (Some(callback.xid), Some(0)),
+            format!("{head:x?} behind a header with XID {:x}", callback.xid),
+        )
     }),
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_CHUNK", |b| {
         refused(b, &[error_code::CHUNK])

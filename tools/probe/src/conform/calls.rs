@@ -13,6 +13,7 @@ use crate::{
     message::{procedure, Answer, Message},
     peer::{Incoming, Peer},
     rpc,
+    xdr::Xdr,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
@@ -59,6 +60,35 @@ pub(super) const ROWS: &[Row] = &[
             message.encode()
         }),
     },
+    Row::script(
+        "RFC 8166, 4.5.2",
+        "position-zero chunk with another XID",
+        |b| {
+            let mut peer = b.peer()?;
+            let mut memory = Memory::of(&peer)?;
+            let xid = peer.xid();
+            let call = rpc::null(xid ^ 1);
+            let mut message = Message::inline(xid, Vec::new());
+            message.procedure = procedure::NOMSG;
+            message.reads = chunk(0, &memory.filled(&call, &[2, call.len() as u32 - 2])?);
+            peer.send(&message)?;
+            expect_err_chunk(&mut peer, xid)?;
+            expect_quiet(&mut peer)
+        },
+    ),
+    Row::file_script(
+        "RFC 8267, 6.4.2",
+        "16 segments in each chunk",
+        sixteen_segments,
+    ),
+    Row::script("RFC 8166, 4.5.2", "arguments that mean nothing", |b| {
+        // GETATTR without a file handle: GARBAGE_ARGS.
+        fails(b, rpc::version_3, 1, 4)
+    }),
+    Row::script("RFC 8166, 4.5.2", "procedure that there is not", |b| {
+        // PROC_UNAVAIL.
+        fails(b, rpc::version_3, 4711, 3)
+    }),
     Row::script("RFC 8166, 3.4.5", "positions not multiples of 4", |b| {
         refused(b, &[(-3, 64)])?;
         refused(b, &[(-1, 64)])?;
@@ -156,6 +186,70 @@ fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
     let reply = reply_to(&mut peer, &message)?;
     check_written(bench, xid, &reply.body, lens)?;
     check_file(bench, &mut peer, &data.concat())
+}
+
+/// A WRITE and a READ with all chunks that there are, each of 16 segments, which is what a server
+/// has to take.
+fn sixteen_segments(bench: &Bench<'_>) -> Result {
+    const PIECE: u32 = 100;
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let data = pattern(xid, 16 * PIECE as usize);
+    let call = Compound::at(xid, bench.file())
+        .write(AT, 16 * PIECE)
+        .read(AT, 16 * PIECE)
+        .getattr()
+        .finish();
+    let mut cut = [4; 16];
+    cut[15] = call.inline.len() as u32 - 15 * 4;
+    let mut message = Message::inline(xid, Vec::new());
+    message.procedure = procedure::NOMSG;
+    message.reads = chunk(0, &memory.filled(&call.inline, &cut)?);
+    let position = call.positions.first().copied().unwrap_or_default();
+    message
+        .reads
+        .extend(chunk(position, &memory.filled(&data, &[PIECE; 16])?));
+    message.writes = vec![memory.segments(&[PIECE; 16])];
+    message.reply = Some(memory.segments(&[PIECE; 16]));
+    let reply = reply_to(&mut peer, &message)?;
+    require(reply.writes == message.writes, "the Write list is not full")?;
+    require(memory.content(&message.writes[0])? == data, "other bytes")?;
+    let understood = || {
+        let mut results = Results::new(xid, &reply.body)?;
+        results.at(bench.file())?;
+        results.write()?;
+        results.read_elsewhere()?;
+        results.end()
+    };
+    require(
+        understood().is_some(),
+        format!("other results: {}", begin(&reply.body)),
+    )
+}
+
+/// A Call of `procedure` without arguments, and with chunks that no result uses, must be answered by
+/// RPC itself, with `status`, in an RDMA_MSG.
+fn fails(bench: &Bench<'_>, call: fn(u32, u32) -> Xdr, procedure: u32, status: u32) -> Result {
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let mut message = Message::inline(xid, call(xid, procedure).into_bytes());
+    message.writes = vec![memory.segments(&[100, 200])];
+    message.reply = Some(memory.segments(&[1000]));
+    let reply = reply_to(&mut peer, &message)?;
+    let found = rpc::accepted(xid, &reply.body).map(|(status, _)| status);
+    require(
+        reply.procedure == procedure::MSG && found == Some(status),
+        format!("not status {status} but {}", begin(&reply.body)),
+    )?;
+    let back = reply.writes.iter().chain(&reply.reply).flatten();
+    let lengths: Vec<u32> = back.map(|segment| segment.length).collect();
+    require(
+        lengths == [0; 3],
+        format!("chunks come back as {lengths:?}"),
+    )?;
+    expect_quiet(&mut peer)
 }
 
 /// Takes up to `len` from `rest`.

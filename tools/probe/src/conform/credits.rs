@@ -5,9 +5,10 @@
 use super::row::{reply_to, require, Bench, Row};
 use crate::{
     error::{Error, Result},
-    message::{Answer, Message},
+    message::{procedure, Answer, Message, VERSION},
     peer::{Incoming, Manners, Peer, PATIENCE},
     rpc,
+    xdr::Xdr,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -23,6 +24,19 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
     ),
+    Row::script("RFC 8166, 3.3.1", "errors grant credits too", |b| {
+        let mut peer = b.peer()?;
+        for (version, procedure) in [(2, procedure::MSG), (VERSION, 5)] {
+            let xid = peer.xid();
+            let head = [xid, version, 1, procedure, 0, 0, 0];
+            peer.send_bytes(&Xdr::new().words(&head).raw(&rpc::null(xid)).into_bytes())?;
+            match peer.answer_to(xid)? {
+                Incoming::Answer(answer) if answer.credits() > Some(0) => (),
+                other => return Err(Error::new(format!("{other:?}"))),
+            }
+        }
+        peer.null().map(drop)
+    }),
     Row::script("RFC 8166, 3.3.1", "as many Calls as credits at once", |b| {
         at_once(b, 0).and_then(|answered| require(answered, "a Call was not answered"))
     }),

@@ -2,10 +2,13 @@
 
 //! Rows about the transport header as a whole.
 
-use super::row::{expect_err_chunk, expect_quiet, Bench, Row};
+use super::{
+    messages::Seen,
+    row::{expect_err_chunk, expect_quiet, Bench, Check, Needs, Row},
+};
 use crate::{
     error::{Error, Result},
-    message::Message,
+    message::{procedure, Message},
     rpc,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
@@ -13,6 +16,36 @@ use svcrdma_proto::chunk::{ReadSegment, Segment};
 pub(super) const ROWS: &[Row] = &[
     Row::script("RFC 8166, 4.5.2", "header cut off anywhere", cut_off),
     Row::script("RFC 8166, 4.3", "list word other than 0 and 1", list_words),
+    Row {
+        name: "RPC message with another XID",
+        source: "RFC 8166, 4.5.2",
+        needs: Needs::Nothing,
+        check: Check::Answer(&[Seen::ErrChunk], |p| {
+            Message::inline(p.xid, rpc::null(p.xid ^ 1)).encode()
+        }),
+    },
+    Row {
+        name: "RDMA_NOMSG with a Reply chunk alone",
+        source: "RFC 8166, 4.2.4",
+        needs: Needs::Nothing,
+        check: Check::Answer(&[Seen::ErrChunk], |p| {
+            let mut message = Message::inline(p.xid, Vec::new());
+            message.procedure = procedure::NOMSG;
+            message.reply = Some(vec![p.segment(4096)]);
+            message.encode()
+        }),
+    },
+    Row {
+        name: "60 Write chunks",
+        source: "RFC 8267, 6.4.2",
+        needs: Needs::Nothing,
+        // The server serves as many as it likes.
+        check: Check::Answer(&[Seen::ErrChunk, Seen::Reply], |p| {
+            let mut message = Message::inline(p.xid, rpc::null(p.xid));
+            message.writes = vec![vec![p.segment(100)]; 60];
+            message.encode()
+        }),
+    },
 ];
 
 /// The shortest message that is answered, in bytes.

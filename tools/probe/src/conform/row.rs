@@ -130,7 +130,7 @@ pub(super) fn reply_to(peer: &mut Peer, message: &Message) -> Result<Reply> {
 /// Waits for ERR_CHUNK as the next message, for `xid`.
 pub(super) fn expect_err_chunk(peer: &mut Peer, xid: u32) -> Result {
     match peer.receive(PATIENCE)? {
-        Incoming::Answer(Answer::ErrChunk { xid: its }) if its == xid => Ok(()),
+        Incoming::Answer(Answer::ErrChunk { xid: its, .. }) if its == xid => Ok(()),
         other => Err(Error::new(format!("not ERR_CHUNK but {other:?}"))),
     }
 }
