@@ -48,6 +48,7 @@ const ITEMS: &[&str] = &[
     "POLLIN",
     "__rlimit_resource",
     "ibv_access_flags",
+    "ibv_mw_type",
     "ibv_recv_wr",
     "ibv_send_flags",
     "ibv_send_wr",

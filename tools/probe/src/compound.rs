@@ -13,6 +13,7 @@ use crate::{
 pub(crate) mod operation {
     pub(crate) const CREATE: u32 = 6;
     pub(crate) const GETATTR: u32 = 9;
+    pub(crate) const GETFH: u32 = 10;
     pub(crate) const LOOKUP: u32 = 15;
     pub(crate) const PUTROOTFH: u32 = 24;
     pub(crate) const READ: u32 = 25;
@@ -117,6 +118,11 @@ impl Compound {
         self.operation(operation::REMOVE, |xdr| xdr.opaque(name.as_bytes()))
     }
 
+    /// GETFH.
+    pub(crate) fn handle(self) -> Self {
+        self.operation(operation::GETFH, |xdr| xdr)
+    }
+
     /// GETATTR of the type.
     pub(crate) fn getattr(self) -> Self {
         self.operation(operation::GETATTR, |xdr| xdr.words(&TYPE))
@@ -200,6 +206,12 @@ impl<'a> Results<'a> {
         self.good(operation::READ)?;
         let _end_of_file = self.words.word()?;
         self.words.word()
+    }
+
+    /// Takes the results of a GETFH; returns the file handle.
+    pub(crate) fn handle(&mut self) -> Option<&'a [u8]> {
+        self.good(operation::GETFH)?;
+        self.words.opaque()
     }
 
     /// Takes the results of the GETATTR of a file that is the last operation, if all before it were

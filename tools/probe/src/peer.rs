@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, Result},
-    ffi::{Completion, Endpoint, Event, Offer, Region, Wakeup},
+    ffi::{Completion, Endpoint, Event, Offer, Region, Wakeup, Window},
     message::{Answer, Message},
     rpc,
 };
@@ -184,6 +184,17 @@ impl Peer {
     /// Allocates memory that the server may read and write.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
         self.endpoint.region(len)
+    }
+
+    /// Allocates memory with a handle that the server may invalidate. To be dropped first: while it
+    /// is bound to the queue pair, rxe waits for it in vain.
+    pub(crate) fn window(&mut self, len: usize) -> Result<Window> {
+        let window = self.endpoint.window(SEND, len)?;
+        self.sending += 1;
+        match self.wait_sent()? {
+            true => Ok(window),
+            false => Err(Error::new("a memory window cannot be bound")),
+        }
     }
 
     /// Posts the Receive of `slot`.

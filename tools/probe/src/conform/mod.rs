@@ -11,11 +11,13 @@ mod calls;
 mod credits;
 mod endings;
 mod headers;
+mod invalidation;
 mod memory;
 mod messages;
 mod replies;
 mod report;
 mod row;
+mod version3;
 
 use self::{
     report::Report,
@@ -36,7 +38,9 @@ const PARTS: &[(&str, &[Row])] = &[
     ("headers", headers::ROWS),
     ("calls", calls::ROWS),
     ("replies", replies::ROWS),
+    ("version3", version3::ROWS),
     ("agreement", agreement::ROWS),
+    ("invalidation", invalidation::ROWS),
     ("credits", credits::ROWS),
     ("callbacks", callbacks::ROWS),
     ("endings", endings::ROWS),

@@ -10,7 +10,8 @@ use super::{
 use crate::{
     compound::{operation, Call, Compound, Results},
     error::{Error, Result},
-    message::{procedure, Message, Reply},
+    message::{procedure, Answer, Message, Reply},
+    peer::Incoming,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
@@ -54,6 +55,27 @@ pub(super) const ROWS: &[Row] = &[
             (r.read()? == data).then_some(())
         })?;
         tried.holds(0, 0, PAGE as usize)
+    }),
+    Row::file_script("RFC 8267, 6.4.1", "17 READs, 16 Write chunks", |b| {
+        let chunks = [&[PAGE][..]; 16];
+        let reads = |c| {
+            (0..16)
+                .fold(c, |c: Compound, _| c.read(0, PAGE))
+                .read(4096, 501)
+        };
+        // A server may have less room for chunks, and then says so.
+        let Some(tried) = Tried::unless_refused(b, &chunks, None, reads)? else {
+            return Ok(());
+        };
+        tried.written(&chunks)?;
+        let data = expected(4096, 501);
+        tried.results(|r| {
+            for _ in 0..16 {
+                r.read_elsewhere()?;
+            }
+            (r.read()? == data).then_some(())
+        })?;
+        (0..16).try_for_each(|nth| tried.holds(nth, 0, PAGE as usize))
     }),
     Row::file_script("RFC 8166, 4.3.2", "more Write chunks than READs", |b| {
         let tried = Tried::new(b, &[&[4000], &[10, 20], &[30]], None, |c| c.read(0, 3000))?;
@@ -193,6 +215,17 @@ impl<'a> Tried<'a> {
         reply: Option<&[u32]>,
         operations: fn(Compound) -> Compound,
     ) -> Result<Self> {
+        let tried = Self::unless_refused(bench, writes, reply, operations)?;
+        tried.ok_or_else(|| Error::new("no reply but ERR_CHUNK"))
+    }
+
+    /// Likewise; `None` if the server answers with ERR_CHUNK.
+    fn unless_refused(
+        bench: &'a Bench<'_>,
+        writes: &[&[u32]],
+        reply: Option<&[u32]>,
+        operations: fn(Compound) -> Compound,
+    ) -> Result<Option<Self>> {
         let mut peer = bench.peer()?;
         let mut memory = Memory::of(&peer)?;
         let xid = peer.xid();
@@ -205,14 +238,18 @@ impl<'a> Tried<'a> {
             .map(|lengths| memory.segments(lengths))
             .collect();
         message.reply = reply.map(|lengths| memory.segments(lengths));
-        let reply = reply_to(&mut peer, &message)?;
+        let reply = match peer.exchange(&message)? {
+            Incoming::Answer(Answer::Reply(reply)) => reply,
+            Incoming::Answer(Answer::ErrChunk { .. }) => return Ok(None),
+            other => return Err(Error::new(format!("no reply but {other:?}"))),
+        };
         peer.null()?;
-        Ok(Self {
+        Ok(Some(Self {
             file: bench.file(),
             memory,
             message,
             reply,
-        })
+        }))
     }
 
     /// The Write list must have come back with these lengths, and nothing was written behind them.

@@ -28,6 +28,8 @@ pub(super) enum Needs {
     File,
     /// Knowledge of how long a Call may be.
     CallLimit,
+    /// A file, and a device with memory windows.
+    Window,
 }
 
 /// How a row is tried.
@@ -88,7 +90,12 @@ impl Row {
     /// Tries it.
     pub(super) fn try_on(&self, bench: &Bench<'_>) -> Outcome {
         match self.needs {
-            Needs::File if bench.file.is_none() => return Outcome::NotTried("no --file"),
+            Needs::File | Needs::Window if bench.file.is_none() => {
+                return Outcome::NotTried("no --file");
+            }
+            Needs::Window if !bench.has_windows() => {
+                return Outcome::NotTried("a device without memory windows");
+            }
             Needs::CallLimit if bench.call_limit.is_none() => {
                 return Outcome::NotTried("no --call-limit");
             }
@@ -111,6 +118,12 @@ impl Bench<'_> {
         let mut peer = Peer::connect(&self.target, Manners::default())?;
         peer.null()?;
         Ok(peer)
+    }
+
+    /// Whether this side's device has memory windows.
+    fn has_windows(&self) -> bool {
+        let peer = Peer::connect(&self.target, Manners::default());
+        peer.and_then(|mut peer| peer.window(1).map(drop)).is_ok()
     }
 
     /// Returns the path of the file.

@@ -8,6 +8,7 @@ use super::{
     completion::{Completion, Cq},
     memory::{Pd, Region},
     net::wait_readable,
+    window::Window,
 };
 use crate::error::{Error, Result};
 use std::{
@@ -137,6 +138,14 @@ impl Endpoint {
     /// Allocates and registers `len` bytes.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
         Region::new(&self.pd, len)
+    }
+
+    /// Makes a window of `len` bytes, and posts its bind.
+    pub(crate) fn window(&self, id: u64, len: usize) -> Result<Window> {
+        let window = Window::new(&self.pd, len)?;
+        // SAFETY: valid by the invariant of `Qp`, and made of this protection domain.
+        unsafe { window.post_bind(id, self.qp()?)? };
+        Ok(window)
     }
 
     /// Sends the connection request.

@@ -61,6 +61,18 @@ pub(crate) struct Region {
 impl Region {
     /// Allocates `len` bytes and registers them.
     pub(super) fn new(pd: &Rc<Pd>, len: usize) -> Result<Self> {
+        let access = bindings::IBV_ACCESS_LOCAL_WRITE
+            | bindings::IBV_ACCESS_REMOTE_READ
+            | bindings::IBV_ACCESS_REMOTE_WRITE;
+        Self::with_access(pd, len, access)
+    }
+
+    /// As [`Self::new`], for this access.
+    pub(super) fn with_access(
+        pd: &Rc<Pd>,
+        len: usize,
+        access: bindings::ibv_access_flags,
+    ) -> Result<Self> {
         // Zero bytes cannot be registered.
         let owned = vec![0u8; len.max(1)].into_boxed_slice();
         let bytes = NonNull::from(Box::leak(owned));
@@ -71,15 +83,12 @@ impl Region {
             rkey: 0,
             pd: pd.clone(),
         };
-        region.register()?;
+        region.register(access)?;
         Ok(region)
     }
 
     /// Registers the memory.
-    fn register(&mut self) -> Result<()> {
-        let access = bindings::IBV_ACCESS_LOCAL_WRITE
-            | bindings::IBV_ACCESS_REMOTE_READ
-            | bindings::IBV_ACCESS_REMOTE_WRITE;
+    fn register(&mut self, access: bindings::ibv_access_flags) -> Result<()> {
         // SAFETY: the range is our own allocation (type invariant), and it stays until Drop has
         // deregistered it.
         let mr = unsafe {
@@ -111,6 +120,11 @@ impl Region {
     /// Returns the handle the peer uses; it stays the same when the memory is revoked.
     pub(crate) fn rkey(&self) -> u32 {
         self.rkey
+    }
+
+    /// Returns the registration, if it was not revoked.
+    pub(super) fn mr(&self) -> Option<NonNull<bindings::ibv_mr>> {
+        self.mr
     }
 
     /// Returns the key for the work requests of this side.

@@ -10,13 +10,15 @@ mod completion;
 mod endpoint;
 mod memory;
 mod net;
+mod window;
 
 pub(crate) use self::{
     cm::{Event, Offer},
     completion::Completion,
     endpoint::{Endpoint, Wakeup},
     memory::Region,
-    net::{is_attached, raise_file_limit}, //
+    net::{is_attached, raise_file_limit},
+    window::Window, //
 };
 
 /// The generated bindings; nothing outside this folder names them.

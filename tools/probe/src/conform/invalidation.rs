@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about replies that end a registration of the client's memory (RFC 8797, sections 3.2 and
+//! 4.1). What has become invalid shows in that it cannot be written to: not every device tells.
+
+use super::row::{reply_to, require, Bench, Check, Needs, Row};
+use crate::{
+    error::Result,
+    ffi::Region,
+    message::Message,
+    peer::{Manners, Peer},
+    rpc,
+};
+use svcrdma_proto::{chunk::Segment, cm};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "what a reply invalidates is named in its Call",
+        source: "RFC 8797, 4.1",
+        needs: Needs::Window,
+        check: Check::Script(|b| {
+            let mut peer = able(b)?;
+            let (used, other) = (peer.window(SIZE as usize)?, peer.window(SIZE as usize)?);
+            read(&mut peer, b, used.rkey(), used.region())?;
+            peer.null()?;
+            // The first may be invalid now, or not.
+            read(&mut peer, b, other.rkey(), other.region())
+        }),
+    },
+    Row::file_script("RFC 8797, 4.1", "no handle is invalidated unasked", |b| {
+        let mut peer = b.peer()?;
+        let region = peer.region(SIZE as usize)?;
+        // To try to invalidate that of a region ends the connection.
+        let window = peer.window(SIZE as usize).ok();
+        let (handle, memory) = window
+            .as_ref()
+            .map_or((region.rkey(), &region), |w| (w.rkey(), w.region()));
+        read(&mut peer, b, handle, memory)?;
+        read(&mut peer, b, handle, memory)
+    }),
+];
+
+/// A READ has so many bytes.
+const SIZE: u32 = 8192;
+
+/// A client that can take such replies.
+fn able(bench: &Bench<'_>) -> Result<Peer> {
+    let manners = Manners {
+        private_data: cm::private_data(4096, 4096, true).to_vec(),
+        ..Manners::default()
+    };
+    Peer::connect(&bench.target, manners)
+}
+
+/// Reads the file into `region`, for which the server gets `handle`.
+fn read(peer: &mut Peer, bench: &Bench<'_>, handle: u32, region: &Region) -> Result {
+    let xid = peer.xid();
+    let mut message = Message::inline(xid, rpc::read(xid, bench.file(), SIZE));
+    message.writes = vec![vec![Segment {
+        handle,
+        length: SIZE,
+        offset: region.address(),
+    }]];
+    let reply = reply_to(peer, &message)?;
+    require(
+        reply.writes == message.writes,
+        format!("the Write list came back as {:?}", reply.writes),
+    )
+}

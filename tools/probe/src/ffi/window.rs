@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory windows: handles that the peer may invalidate, which it may not do with a [`Region`]'s.
+
+use super::{
+    bindings, check, check_ptr,
+    memory::{Pd, Region},
+};
+use crate::error::{Error, Result};
+use std::{
+    mem,
+    ptr::{self, NonNull},
+    rc::Rc, //
+};
+
+/// A window of type 2 on memory of its own.
+///
+/// # Invariants
+///
+/// `mw` is valid until Drop, and goes before the memory that it may be bound to.
+pub(crate) struct Window {
+    mw: NonNull<bindings::ibv_mw>,
+    rkey: u32,
+    region: Region,
+}
+
+impl Window {
+    /// Makes one of `len` bytes, which has yet to be bound. Not every device has windows.
+    pub(super) fn new(pd: &Rc<Pd>, len: usize) -> Result<Self> {
+        let access = bindings::IBV_ACCESS_LOCAL_WRITE | bindings::IBV_ACCESS_MW_BIND;
+        let region = Region::with_access(pd, len, access)?;
+        // SAFETY: the protection domain is valid, and its context as long as that.
+        let alloc = unsafe { (*(*pd.as_ptr()).context).ops.alloc_mw };
+        let alloc = alloc.ok_or_else(|| Error::new("device without memory windows"))?;
+        // SAFETY: the protection domain is valid; the provider's own function is used.
+        let mw = unsafe { alloc(pd.as_ptr(), bindings::IBV_MW_TYPE_2) };
+        let mut mw = check_ptr("ibv_alloc_mw", mw)?;
+        // What the header's inline function does.
+        // SAFETY: fresh, and nobody else has it.
+        let raw = unsafe { mw.as_mut() };
+        // SAFETY: the protection domain is valid.
+        raw.context = unsafe { (*pd.as_ptr()).context };
+        raw.pd = pd.as_ptr();
+        raw.type_ = bindings::IBV_MW_TYPE_2;
+        // The owner chooses the lowest byte, and takes another with each bind.
+        let rkey = raw.rkey & !0xff | (raw.rkey + 1) & 0xff;
+        // INVARIANT: fresh; `Drop` frees it, and then the fields are dropped.
+        Ok(Self { mw, rkey, region })
+    }
+
+    /// Posts its bind to `qp`.
+    ///
+    /// # Safety
+    ///
+    /// `qp` is a queue pair of the protection domain.
+    pub(super) unsafe fn post_bind(&self, id: u64, qp: NonNull<bindings::ibv_qp>) -> Result<()> {
+        let mr = self.region.mr();
+        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
+        let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
+        wr.wr_id = id;
+        wr.opcode = bindings::IBV_WR_BIND_MW;
+        wr.send_flags = bindings::IBV_SEND_SIGNALED;
+        let access = bindings::IBV_ACCESS_REMOTE_READ | bindings::IBV_ACCESS_REMOTE_WRITE;
+        wr.__bindgen_anon_2.bind_mw = bindings::ibv_send_wr__bindgen_ty_4__bindgen_ty_1 {
+            mw: self.mw.as_ptr(),
+            rkey: self.rkey,
+            bind_info: bindings::ibv_mw_bind_info {
+                mr: mr.map_or(ptr::null_mut(), NonNull::as_ptr),
+                addr: self.region.address(),
+                length: self.region.len() as u64,
+                mw_access_flags: access,
+            },
+        };
+        let mut bad = ptr::null_mut();
+        // SAFETY: valid by the contract of this function, and so is its context.
+        let post = unsafe { (*qp.as_ref().context).ops.post_send };
+        let post = post.ok_or_else(|| Error::new("device without post_send"))?;
+        // SAFETY: the request lives through the call, which copies it; window and memory stay until
+        // `self` is dropped.
+        check("ibv_post_send", unsafe {
+            post(qp.as_ptr(), &mut wr, &mut bad)
+        })
+    }
+
+    /// Returns the handle the peer uses.
+    pub(crate) fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Returns the memory.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: valid by the invariant, and so is its context.
+        let free = unsafe { (*self.mw.as_ref().context).ops.dealloc_mw };
+        if let Some(free) = free {
+            // SAFETY: valid by the invariant, not used again.
+            unsafe { free(self.mw.as_ptr()) };
+        }
+    }
+}
