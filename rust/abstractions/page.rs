@@ -267,14 +267,14 @@ impl Stream {
     }
 
     /// The big-endian word at byte `at` of the stream; none beyond its end, or if it is not fresh.
-    /// Nothing may be reading into the pages.
     pub(crate) fn word(&mut self, at: usize) -> Option<u32> {
         let mut bytes = [0; 4];
         let mut copied = 0;
         self.for_each_piece(at..at.saturating_add(bytes.len()), |from, done, len| {
             if let Some(to) = bytes.get_mut(done..).and_then(|rest| rest.get_mut(..len)) {
-                // SAFETY: `from` is valid for `len` bytes by `for_each_piece`, and `to`, which is
-                // Rust memory of that length, does not overlap with a page that this stream owns.
+                // SAFETY: `from` is valid for `len` bytes by `for_each_piece`, and they are
+                // initialised, as the page comes from C; `to`, which is Rust memory of that length,
+                // does not overlap with a page that this stream owns.
                 unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), len) };
                 copied = done.saturating_add(len);
             }

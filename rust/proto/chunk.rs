@@ -290,16 +290,13 @@ impl WriteList {
     /// A list without elements.
     pub const EMPTY: Self = Self { at: 0, count: 0 };
 
-    /// Takes a Write list off `reader`, of at most [`MAX_WRITE_CHUNKS`].
+    /// Takes a Write list off `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>, xid: u32) -> Result<Self, DecodeError> {
         let at = reader.at();
         let mut count = 0u32;
         while present(reader, xid)? {
             Chunk::parse(reader).ok_or(DecodeError::Truncated { xid })?;
             count = count.saturating_add(1);
-        }
-        if count > MAX_WRITE_CHUNKS {
-            return Err(DecodeError::TooManyWrites { xid });
         }
         Ok(Self { at, count })
     }

@@ -5,7 +5,8 @@
 use crate::chunk::{
     Chunk,
     ReadList,
-    WriteList, //
+    WriteList,
+    MAX_WRITE_CHUNKS, //
 };
 use crate::error::DecodeError;
 use crate::report;
@@ -126,9 +127,10 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     }
     let mut reader = Reader::new(msg);
     let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
-    // An error is never answered, whatever its version: two peers could go on for ever.
+    // An error is never answered, whatever its version: two peers could go on for ever. One about
+    // a message of ours has our version.
     if proc == procedure::ERROR {
-        return Ok(match report::is_known(&mut reader)? {
+        return Ok(match version == VERSION && report::is_known(&mut reader)? {
             true => Received::Error { xid, credits },
             false => Received::Ignored,
         });
@@ -159,7 +161,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     };
     match kind {
         Kind::Msg => inline(header, msg, reader),
-        Kind::Nomsg if reads.len_at(msg, 0).is_some() => Ok(Received::Call(header)),
+        Kind::Nomsg if reads.len_at(msg, 0).is_some() => served(header),
         Kind::Nomsg => Err(DecodeError::NoBody { xid }),
     }
 }
@@ -174,6 +176,14 @@ fn fixed(reader: &mut Reader<'_>) -> Option<(u32, u32, u32, u32)> {
     ))
 }
 
+/// Takes a Call, if it has no more Write chunks than are served.
+fn served(header: Header) -> Result<Received, DecodeError> {
+    match header.writes.chunks() > MAX_WRITE_CHUNKS {
+        true => Err(DecodeError::TooManyWrites { xid: header.xid }),
+        false => Ok(Received::Call(header)),
+    }
+}
+
 /// Finds out the direction of an RDMA_MSG; `reader` stands at the RPC message.
 fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received, DecodeError> {
     let xid = header.xid;
@@ -184,7 +194,7 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
     match direction {
         0 if rpc_xid != xid => Err(DecodeError::Xid { xid }),
         0 if header.reads.len_at(msg, 0).is_some() => Err(DecodeError::TwoBodies { xid }),
-        0 => Ok(Received::Call(header)),
+        0 => served(header),
         1 if header.reads.is_empty() && header.writes.is_empty() && header.reply.is_none() => {
             Ok(Received::Reverse(Reverse {
                 xid,
@@ -233,9 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_any_version_are_understood() {
+    fn errors_have_the_version_of_what_they_are_about() {
         let error = Ok(Received::Error { xid: 5, credits: 1 });
-        assert_eq!(decoded(&[5, 7, 1, 4, 2]), error);
+        assert_eq!(decoded(&[5, 1, 1, 4, 2]), error);
+        for version in [0, 2, 7] {
+            assert_eq!(decoded(&[5, version, 1, 4, 2]), Ok(Received::Ignored));
+            assert_eq!(decoded(&[5, version, 1, 4]), Ok(Received::Ignored));
+        }
     }
 
     #[test]
@@ -326,12 +340,13 @@ mod tests {
             assert_eq!(decoded(&bad), Err(DecodeError::Discriminator { xid }));
         }
         // Write chunks of no segments, and no Reply chunk.
-        let writes = |count: usize| {
+        let writes = |count: usize, direction| {
             let list = [[1, 0].repeat(count), vec![0]].concat();
-            decoded(&[&[xid, 1, 3, 0, 0][..], &list, &[0, xid, 0]].concat())
+            decoded(&[&[xid, 1, 3, 0, 0][..], &list, &[0, xid, direction]].concat())
         };
-        assert!(matches!(writes(16), Ok(Received::Call(_))));
-        assert_eq!(writes(17), Err(DecodeError::TooManyWrites { xid }));
+        assert!(matches!(writes(16, 0), Ok(Received::Call(_))));
+        assert_eq!(writes(17, 0), Err(DecodeError::TooManyWrites { xid }));
+        assert_eq!(writes(17, 1), Err(DecodeError::ReverseChunks));
         // A segment count that would wrap around when turned into bytes.
         for count in [0x1000_0000, 0x1000_0001, u32::MAX] {
             let wrap = decoded(&[xid, 1, 3, 0, 0, 0, 1, count, 6, 0]);

@@ -175,7 +175,7 @@ fn requested_credits(message: &[u8]) -> u32 {
 }
 
 /// Answers what cannot be decoded, or drops it.
-fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
+fn refuse(endpoint: &Endpoint, call: &Call, error: DecodeError) {
     endpoint.shared.counters.malformed.inc();
     let xid = match error.answer() {
         Answer::Drop => 0,
@@ -187,7 +187,7 @@ fn refuse(endpoint: &Arc<Endpoint>, call: &Call, error: DecodeError) {
 }
 
 /// Answers a Call that turns out to be wrong when its Read chunks have come. In a completion.
-pub(super) fn refuse_read(endpoint: &Arc<Endpoint>, mut call: Call) {
+pub(super) fn refuse_read(endpoint: &Endpoint, mut call: Call) {
     let sink = call.sink.take();
     let xid = call.header.xid;
     refuse(endpoint, &call, DecodeError::Xid { xid });

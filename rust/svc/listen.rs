@@ -158,7 +158,7 @@ impl Port {
     }
 
     /// Makes a connection of a connect request, and lets nfsd accept it.
-    fn queue(&self, new: NewId<'_>, request: &Request) -> Result {
+    fn queue(&self, new: NewId<'_>, request: &Request<'_>) -> Result {
         if stats::RELEASE.get() != 0 {
             return Err(EBUSY);
         }
@@ -169,7 +169,7 @@ impl Port {
         let device = new.device().ok_or(ENODEV)?;
         let device = self.server.devices.find(&device).ok_or(ENODEV)?;
         let offer = Offer {
-            peer: Peer::parse(request.private_data()),
+            peer: Peer::parse(request.private),
             reads: request.reads,
         };
         let shared = Shared::new(
@@ -195,7 +195,7 @@ impl Port {
 }
 
 impl Events for Port {
-    fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request) {
+    fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
         if this.queue(new, request).is_err() {
             this.counters.rejected.inc();
         }

@@ -186,18 +186,18 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
     cursor.peek(header, message).is_none() && chain.invalidate(sink, room)
 }
 
-/// The Reads are over: nfsd gets the Call if they were done.
+/// The Reads are over: nfsd gets the Call if they were done, and if it is what its header says.
 pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
         endpoint.shared.device.pools.take_registration(sink);
         let _ = sink.stream_mut();
     }
-    let from = call.endpoint.take();
-    match (done, from) {
-        (true, Some(from)) if !has_its_xid(&mut call) => call::refuse_read(&from, call),
-        (true, _) => call::ready(&endpoint.shared, call),
-        (false, _) => call::discard(&endpoint.shared, call),
+    call.endpoint = None;
+    match done {
+        true if !has_its_xid(&mut call) => call::refuse_read(endpoint, call),
+        true => call::ready(&endpoint.shared, call),
+        false => call::discard(&endpoint.shared, call),
     }
 }
 
@@ -205,9 +205,9 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
 /// is known since it was decoded.
 fn has_its_xid(call: &mut Call) -> bool {
     let header = call.header;
-    let read = call
-        .sink
-        .as_mut()
-        .and_then(|sink| sink.stream_mut().word(0));
-    header.kind == Kind::Msg || read == Some(header.xid)
+    if header.kind == Kind::Msg {
+        return true;
+    }
+    let sink = call.sink.as_mut();
+    sink.and_then(|sink| sink.stream_mut().word(0)) == Some(header.xid)
 }

@@ -324,7 +324,7 @@ fn find_payloads<'a>(
 }
 
 /// Answers what is not a Call that nfsd could handle. In a completion.
-pub(super) fn answer(endpoint: &Arc<Endpoint>, answer: Answer) {
+pub(super) fn answer(endpoint: &Endpoint, answer: Answer) {
     if answer == Answer::Drop {
         return;
     }

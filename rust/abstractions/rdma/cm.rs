@@ -45,7 +45,7 @@ const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
 pub(crate) trait Events: Send + Sync + 'static {
     /// A peer wants to connect to this listening id. Unless `new` is adopted the peer is rejected.
     /// The listener's lock is held as well: whoever waits here stops all connecting.
-    fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request) {}
+    fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request<'_>) {}
 
     /// Something has happened to a connection, or to the device of a listening id.
     fn event(this: ArcBorrow<'_, Self>, event: Event);
@@ -62,47 +62,32 @@ pub(crate) enum Event {
     DeviceRemoval,
 }
 
-/// What a peer asks for.
-pub(crate) struct Request {
-    private: [u8; Self::PRIVATE],
-    private_len: usize,
+/// What a peer asks for; lives as long as the handler of the request runs.
+pub(crate) struct Request<'a> {
+    /// The peer's private data. Connection managers fill it up with zeroes.
+    pub(crate) private: &'a [u8],
     /// How many RDMA Reads the peer serves at a time.
     pub(crate) reads: u8,
 }
 
-impl Request {
-    /// The bytes of private data that are looked at.
-    const PRIVATE: usize = 16;
-
+impl<'a> Request<'a> {
     /// # Safety
     ///
-    /// `param` is of a connect request, and valid with its private data.
+    /// `param` is of a connect request, valid with its private data for `'a`, and nobody changes
+    /// them meanwhile.
     unsafe fn from_raw(param: *const bindings::rdma_conn_param) -> Self {
-        let mut this = Self {
-            private: [0; Self::PRIVATE],
-            private_len: 0,
-            // SAFETY: By the safety requirements of this function.
-            reads: unsafe { (*param).initiator_depth },
-        };
-        // SAFETY: As above.
+        // SAFETY: By the safety requirements of this function.
         let (data, len) = unsafe { ((*param).private_data, (*param).private_data_len) };
-        if !data.is_null() {
-            this.private_len = usize::from(len).min(Self::PRIVATE);
-            // SAFETY: As above; there is room for as many bytes.
-            unsafe {
-                core::ptr::copy_nonoverlapping(
-                    data.cast::<u8>(),
-                    this.private.as_mut_ptr(),
-                    this.private_len,
-                )
-            };
+        let private = match data.is_null() {
+            true => &[],
+            // SAFETY: As above: there are `len` bytes at `data`.
+            false => unsafe { core::slice::from_raw_parts(data.cast::<u8>(), usize::from(len)) },
+        };
+        Self {
+            private,
+            // SAFETY: As above.
+            reads: unsafe { (*param).initiator_depth },
         }
-        this
-    }
-
-    /// The peer's private data, as far as it matters: its first 16 bytes.
-    pub(crate) fn private_data(&self) -> &[u8] {
-        self.private.get(..self.private_len).unwrap_or(&[])
     }
 }
 
@@ -283,7 +268,8 @@ unsafe extern "C" fn handle<E: Events>(
                 id: unsafe { NonNull::new_unchecked(id) },
                 adopted: &adopted,
             };
-            // SAFETY: A connect request has these parameters while the handler runs.
+            // SAFETY: A connect request has these parameters, unchanged, while the handler runs, and
+            // `request` goes before that ends.
             let request = unsafe { Request::from_raw(&raw const *(*event).param.conn) };
             E::connect_request(context, new, &request);
             // The core destroys, and so rejects, what nobody has taken.

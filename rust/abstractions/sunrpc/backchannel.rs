@@ -119,12 +119,15 @@ impl Channel {
     /// grants. Whether there was such a Call with room for its reply. In process context; does not
     /// sleep.
     pub(crate) fn complete(&self, xid: u32, reply: &[u8], credits: u32) -> bool {
-        self.grant(credits.clamp(1, SLOTS));
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_queue_lock(xprt) };
         // SAFETY: As above, and the lock is held.
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
+        if !rqst.is_null() {
+            // Before the Call is over, and another one may go.
+            self.grant(credits.clamp(1, SLOTS));
+        }
         // SAFETY: A request is there as long as it is in the queue, which the lock protects.
         let done = !rqst.is_null() && unsafe { Self::fill(rqst, reply) };
         // SAFETY: As locked above.

@@ -186,13 +186,15 @@ impl Peer {
         self.endpoint.region(len)
     }
 
-    /// Allocates memory with a handle that the server may invalidate. To be dropped first: while it
-    /// is bound to the queue pair, rxe waits for it in vain.
-    pub(crate) fn window(&mut self, len: usize) -> Result<Window> {
-        let window = self.endpoint.window(SEND, len)?;
+    /// Allocates memory with a handle that the server may invalidate, if the device can. To be
+    /// dropped first: while it is bound to the queue pair, rxe waits for it in vain.
+    pub(crate) fn window(&mut self, len: usize) -> Result<Option<Window>> {
+        let Some(window) = self.endpoint.window(SEND, len)? else {
+            return Ok(None);
+        };
         self.sending += 1;
         match self.wait_sent()? {
-            true => Ok(window),
+            true => Ok(Some(window)),
             false => Err(Error::new("a memory window cannot be bound")),
         }
     }

@@ -181,8 +181,6 @@ impl Words<'_> {
         while self.present()? {
             writes.push(self.chunk()?);
         }
-        // More are not served.
-        (writes.len() <= 16).then_some(())?;
         let reply = match self.present()? {
             true => Some(self.chunk()?),
             false => None,
@@ -237,9 +235,10 @@ fn directed(spec: Spec) -> Meaning {
     let mut words = Words(&spec.body);
     let rpc_xid = words.next();
     let direction = words.next();
+    let served = spec.writes.len() <= 16;
     match (spec.nomsg, direction) {
-        (true, _) if at_zero => Meaning::Call(spec),
-        (false, Some(0)) if !at_zero && rpc_xid == Some(xid) => Meaning::Call(spec),
+        (true, _) if at_zero && served => Meaning::Call(spec),
+        (false, Some(0)) if !at_zero && served && rpc_xid == Some(xid) => Meaning::Call(spec),
         (false, Some(1)) if bare => Meaning::Reverse,
         (false, Some(1)) => Meaning::Refused(Answer::Drop),
         _ => Meaning::Refused(Answer::Chunk { xid }),

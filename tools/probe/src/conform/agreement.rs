@@ -49,8 +49,9 @@ pub(super) const ROWS: &[Row] = &[
         "RFC 8797, 5.2",
         "private data behind another layer's",
         |b| {
-            for before in [1, 4, 7] {
-                let data = [&[0xf6; 7][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
+            // With InfiniBand there are 56 bytes.
+            for before in [1, 4, 7, 9, 20, 48] {
+                let data = [&[0xf6; 48][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
                 replies(b, &data, 4096)
                     .map_err(|error| Error::new(format!("behind {before} bytes: {error}")))?;
             }

@@ -66,6 +66,17 @@ pub(super) const ROWS: &[Row] = &[
             for error in [&[3][..], &[error_code::VERS]] {
                 refuse(&mut peer, callback.xid, error)?;
             }
+            // Nor of a version that no Call of the server has had.
+            for version in [0, 2, u32::MAX] {
+                let words = [
+                    callback.xid,
+                    version,
+                    4,
+                    procedure::ERROR,
+                    error_code::CHUNK,
+                ];
+                peer.send_bytes(&Xdr::new().words(&words).into_bytes())?;
+            }
             let answer = success(&callback)?;
             peer.send(&Message::inline(callback.xid, answer))?;
             // Whoever takes that for a refusal makes the Call again.
@@ -86,6 +97,19 @@ pub(super) const ROWS: &[Row] = &[
         )?;
         still_served(&mut peer, pass_over)
     }),
+    Row::file_script(
+        "RFC 8167, 5.2",
+        "callback's reply with another XID inside",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            let answer = success(&callback)?;
+            let mut other = answer.clone();
+            other[..4].copy_from_slice(&(callback.xid ^ 1).to_be_bytes());
+            peer.send(&Message::inline(callback.xid, other))?;
+            peer.send(&Message::inline(callback.xid, answer))?;
+            still_served(&mut peer, another)
+        },
+    ),
     Row::file_script("RFC 8167, 5.2", "callback answered twice", |b| {
         let (mut peer, callback) = called(b)?;
         let answer = success(&callback)?;

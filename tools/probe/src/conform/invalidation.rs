@@ -5,8 +5,8 @@
 
 use super::row::{reply_to, require, Bench, Check, Needs, Row};
 use crate::{
-    error::Result,
-    ffi::Region,
+    error::{Error, Result},
+    ffi::{Region, Window},
     message::Message,
     peer::{Manners, Peer},
     rpc,
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         needs: Needs::Window,
         check: Check::Script(|b| {
             let mut peer = able(b)?;
-            let (used, other) = (peer.window(SIZE as usize)?, peer.window(SIZE as usize)?);
+            let (used, other) = (window(&mut peer)?, window(&mut peer)?);
             read(&mut peer, b, used.rkey(), used.region())?;
             peer.null()?;
             // The first may be invalid now, or not.
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
         let mut peer = b.peer()?;
         let region = peer.region(SIZE as usize)?;
         // To try to invalidate that of a region ends the connection.
-        let window = peer.window(SIZE as usize).ok();
+        let window = peer.window(SIZE as usize)?;
         let (handle, memory) = window
             .as_ref()
             .map_or((region.rkey(), &region), |w| (w.rkey(), w.region()));
@@ -50,6 +50,12 @@ fn able(bench: &Bench<'_>) -> Result<Peer> {
         ..Manners::default()
     };
     Peer::connect(&bench.target, manners)
+}
+
+/// A window of a device that has them.
+fn window(peer: &mut Peer) -> Result<Window> {
+    let window = peer.window(SIZE as usize)?;
+    window.ok_or_else(|| Error::new("no memory window"))
 }
 
 /// Reads the file into `region`, for which the server gets `handle`.

@@ -93,9 +93,11 @@ impl Row {
             Needs::File | Needs::Window if bench.file.is_none() => {
                 return Outcome::NotTried("no --file");
             }
-            Needs::Window if !bench.has_windows() => {
-                return Outcome::NotTried("a device without memory windows");
-            }
+            Needs::Window => match bench.has_windows() {
+                Ok(true) => (),
+                Ok(false) => return Outcome::NotTried("a device without memory windows"),
+                Err(error) => return Outcome::Violated(error.to_string()),
+            },
             Needs::CallLimit if bench.call_limit.is_none() => {
                 return Outcome::NotTried("no --call-limit");
             }
@@ -121,9 +123,10 @@ impl Bench<'_> {
     }
 
     /// Whether this side's device has memory windows.
-    fn has_windows(&self) -> bool {
-        let peer = Peer::connect(&self.target, Manners::default());
-        peer.and_then(|mut peer| peer.window(1).map(drop)).is_ok()
+    fn has_windows(&self) -> Result<bool> {
+        let mut peer = Peer::connect(&self.target, Manners::default())?;
+        let window = peer.window(1)?;
+        Ok(window.is_some())
     }
 
     /// Returns the path of the file.

@@ -140,11 +140,13 @@ impl Endpoint {
         Region::new(&self.pd, len)
     }
 
-    /// Makes a window of `len` bytes, and posts its bind.
-    pub(crate) fn window(&self, id: u64, len: usize) -> Result<Window> {
+    /// Makes a window of `len` bytes, if the device has any, and posts its bind.
+    pub(crate) fn window(&self, id: u64, len: usize) -> Result<Option<Window>> {
         let window = Window::new(&self.pd, len)?;
-        // SAFETY: valid by the invariant of `Qp`, and made of this protection domain.
-        unsafe { window.post_bind(id, self.qp()?)? };
+        if let Some(window) = &window {
+            // SAFETY: valid by the invariant of `Qp`, and made of this protection domain.
+            unsafe { window.post_bind(id, self.qp()?)? };
+        }
         Ok(window)
     }
 

@@ -3,7 +3,7 @@
 //! Memory windows: handles that the peer may invalidate, which it may not do with a [`Region`]'s.
 
 use super::{
-    bindings, check, check_ptr,
+    bindings, check,
     memory::{Pd, Region},
 };
 use crate::error::{Error, Result};
@@ -25,8 +25,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Makes one of `len` bytes, which has yet to be bound. Not every device has windows.
-    pub(super) fn new(pd: &Rc<Pd>, len: usize) -> Result<Self> {
+    /// Makes one of `len` bytes, which has yet to be bound; `None` if the device gives none.
+    pub(super) fn new(pd: &Rc<Pd>, len: usize) -> Result<Option<Self>> {
         let access = bindings::IBV_ACCESS_LOCAL_WRITE | bindings::IBV_ACCESS_MW_BIND;
         let region = Region::with_access(pd, len, access)?;
         // SAFETY: the protection domain is valid, and its context as long as that.
@@ -34,18 +34,15 @@ impl Window {
         let alloc = alloc.ok_or_else(|| Error::new("device without memory windows"))?;
         // SAFETY: the protection domain is valid; the provider's own function is used.
         let mw = unsafe { alloc(pd.as_ptr(), bindings::IBV_MW_TYPE_2) };
-        let mut mw = check_ptr("ibv_alloc_mw", mw)?;
-        // What the header's inline function does.
-        // SAFETY: fresh, and nobody else has it.
-        let raw = unsafe { mw.as_mut() };
-        // SAFETY: the protection domain is valid.
-        raw.context = unsafe { (*pd.as_ptr()).context };
-        raw.pd = pd.as_ptr();
-        raw.type_ = bindings::IBV_MW_TYPE_2;
+        let Some(mw) = NonNull::new(mw) else {
+            return Ok(None);
+        };
+        // SAFETY: fresh from the provider.
+        let first = unsafe { mw.as_ref() }.rkey;
         // The owner chooses the lowest byte, and takes another with each bind.
-        let rkey = raw.rkey & !0xff | (raw.rkey + 1) & 0xff;
+        let rkey = first & !0xff | first.wrapping_add(1) & 0xff;
         // INVARIANT: fresh; `Drop` frees it, and then the fields are dropped.
-        Ok(Self { mw, rkey, region })
+        Ok(Some(Self { mw, rkey, region }))
     }
 
     /// Posts its bind to `qp`.
