@@ -81,6 +81,7 @@ impl Pools {
             large: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             waiting: Ring::none(),
+            wanted: 0,
             serving: false,
             pd: None,
             registers: None,
@@ -125,7 +126,7 @@ impl Pools {
         drop(pd);
         loop {
             let mut inner = self.inner.lock();
-            let call = inner.waiting.pop();
+            let call = inner.next_waiting();
             let reply = inner.replies.pop();
             let small = inner.small_registrations.pop();
             let large = inner.large_registrations.pop();
@@ -266,7 +267,7 @@ impl Pools {
                 return Sink::Ready(call, sink);
             }
         }
-        match inner.waiting.push(call) {
+        match inner.wait(call) {
             Ok(()) => Sink::Waits,
             Err(call) => Sink::Refused(call),
         }
@@ -298,7 +299,7 @@ impl Pools {
         served
     }
 
-    /// Pages that may be lent beside those that are.
+    /// Pages that may be lent beside those that are, or are promised.
     pub(super) fn pages_left(&self) -> usize {
         let lent = self.inner.lock().lent();
         (stats::READ_PAGES.get() as usize).saturating_sub(lent)

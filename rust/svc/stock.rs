@@ -41,6 +41,8 @@ pub(super) struct Stock {
     pub(super) large: KVec<KBox<Transfer>>,
     pub(super) replies: KVec<KBox<Reply>>,
     pub(super) waiting: Ring<Call>,
+    /// Pages that these are going to have.
+    pub(super) wanted: usize,
     /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
     pub(super) serving: bool,
     /// Where send buffers are made; gone when the device is.
@@ -74,9 +76,26 @@ impl Stock {
         }
     }
 
-    /// Pages that Calls have.
+    /// Pages that Calls have, or are going to have as soon as there are some: who asks how many are
+    /// left must not find more because the refill is slow.
     pub(super) fn lent(&self) -> usize {
-        self.total.saturating_sub(self.pages.len())
+        let lent = self.total.saturating_sub(self.pages.len());
+        lent.saturating_add(self.wanted)
+    }
+
+    /// Has `call` wait for pages; gives it back when too many do.
+    pub(super) fn wait(&mut self, call: Call) -> Result<(), Call> {
+        let pages = call.sink_pages();
+        self.waiting.push(call)?;
+        self.wanted = self.wanted.saturating_add(pages);
+        Ok(())
+    }
+
+    /// Takes the Call that waits longest.
+    pub(super) fn next_waiting(&mut self) -> Option<Call> {
+        let call = self.waiting.pop()?;
+        self.wanted = self.wanted.saturating_sub(call.sink_pages());
+        Some(call)
     }
 
     pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
@@ -128,7 +147,7 @@ impl Stock {
             }
             false => None,
         };
-        self.waiting.pop().map(|call| (call, sink))
+        self.next_waiting().map(|call| (call, sink))
     }
 
     /// Keeps a registration for the next user, or gives it back when there are enough.
