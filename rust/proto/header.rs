@@ -130,7 +130,8 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     // An error is never answered, whatever its version: two peers could go on for ever. One about
     // a message of ours has our version.
     if proc == procedure::ERROR {
-        return Ok(match version == VERSION && report::is_known(&mut reader)? {
+        let is_known = report::is_known(&mut reader)?;
+        return Ok(match is_known && version == VERSION {
             true => Received::Error { xid, credits },
             false => Received::Ignored,
         });
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(decoded(&[5, 1, 1, 4, 2]), error);
         for version in [0, 2, 7] {
             assert_eq!(decoded(&[5, version, 1, 4, 2]), Ok(Received::Ignored));
-            assert_eq!(decoded(&[5, version, 1, 4]), Ok(Received::Ignored));
+            assert_eq!(decoded(&[5, version, 1, 4]), Err(DecodeError::Short));
         }
     }
 
