@@ -187,14 +187,10 @@ fn refuse(endpoint: &Endpoint, call: &Call, error: DecodeError) {
 }
 
 /// Answers a Call that turns out to be wrong when its Read chunks have come. In a completion.
-pub(super) fn refuse_read(endpoint: &Endpoint, mut call: Call) {
-    let sink = call.sink.take();
+pub(super) fn refuse_read(endpoint: &Endpoint, call: Call) {
     let xid = call.header.xid;
     refuse(endpoint, &call, DecodeError::Xid { xid });
-    drop(call);
-    if let Some(sink) = sink {
-        endpoint.shared.device.pools.put_sink(sink);
-    }
+    give_back(&endpoint.shared, call);
 }
 
 /// Hands a Call without Read chunks to nfsd, or starts to read.
@@ -213,8 +209,13 @@ pub(super) fn ready(shared: &Arc<Shared>, call: Call) {
 }
 
 /// The Call comes to nothing.
-pub(super) fn discard(shared: &Arc<Shared>, mut call: Call) {
+pub(super) fn discard(shared: &Arc<Shared>, call: Call) {
     shared.count_drop();
+    give_back(shared, call);
+}
+
+/// Gives Receive buffer and pages back.
+fn give_back(shared: &Arc<Shared>, mut call: Call) {
     let sink = call.sink.take();
     drop(call);
     if let Some(sink) = sink {

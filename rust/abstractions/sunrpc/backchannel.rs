@@ -124,12 +124,12 @@ impl Channel {
         unsafe { bindings::xprt_queue_lock(xprt) };
         // SAFETY: As above, and the lock is held.
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
-        if !rqst.is_null() {
+        let done = !rqst.is_null() && {
             // Before the Call is over, and another one may go.
             self.grant(credits.clamp(1, SLOTS));
-        }
-        // SAFETY: A request is there as long as it is in the queue, which the lock protects.
-        let done = !rqst.is_null() && unsafe { Self::fill(rqst, reply) };
+            // SAFETY: A request is there as long as it is in the queue, which the lock protects.
+            unsafe { Self::fill(rqst, reply) }
+        };
         // SAFETY: As locked above.
         unsafe { bindings::xprt_queue_unlock(xprt) };
         done
