@@ -24,6 +24,7 @@ use kernel::{
     sync::Arc, //
 };
 use svcrdma_proto::{
+    credits::callbacks,
     encode,
     header::Reverse,
     rpc, //
@@ -83,5 +84,5 @@ pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
 /// Whether a Call of ours has waited for this reply.
 fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], credits: u32) -> bool {
     let channel = endpoint.shared.channel();
-    channel.is_some_and(|channel| channel.complete(xid, reply, credits))
+    channel.is_some_and(|channel| channel.complete(xid, reply, callbacks(credits)))
 }

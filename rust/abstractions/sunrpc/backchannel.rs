@@ -115,10 +115,10 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 impl Channel {
-    /// Hands `reply`, an RPC message, to the Call with this XID; `credits` are what the peer
-    /// grants. Whether there was such a Call with room for its reply. In process context; does not
-    /// sleep.
-    pub(crate) fn complete(&self, xid: u32, reply: &[u8], credits: u32) -> bool {
+    /// Hands `reply`, an RPC message, to the Call with this XID; from now on `outstanding` Calls at
+    /// most may be. Whether there was such a Call with room for its reply. In process context; does
+    /// not sleep.
+    pub(crate) fn complete(&self, xid: u32, reply: &[u8], outstanding: u32) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_queue_lock(xprt) };
@@ -126,7 +126,7 @@ impl Channel {
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
         let done = !rqst.is_null() && {
             // Before the Call is over, and another one may go.
-            self.grant(credits.clamp(1, SLOTS));
+            self.limit(outstanding.clamp(1, SLOTS));
             // SAFETY: A request is there as long as it is in the queue, which the lock protects.
             unsafe { Self::fill(rqst, reply) }
         };
@@ -158,10 +158,10 @@ impl Channel {
         true
     }
 
-    /// Lets `credits` Calls be outstanding.
-    fn grant(&self, credits: u32) {
+    /// Lets `calls` Calls be outstanding.
+    fn limit(&self, calls: u32) {
         // SAFETY: By the type invariant.
-        unsafe { bindings::xprt_set_cwnd(self.0.as_ptr(), credits) };
+        unsafe { bindings::xprt_set_cwnd(self.0.as_ptr(), calls) };
     }
 }
 
