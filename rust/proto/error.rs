@@ -93,6 +93,11 @@ pub enum DecodeError {
         /// XID of the refused message.
         xid: u32,
     },
+    /// A Read chunk holds an argument that is not to be taken out of its Call.
+    Ineligible {
+        /// XID of the refused message.
+        xid: u32,
+    },
 }
 
 /// What a refused message calls for.
@@ -134,7 +139,8 @@ impl DecodeError {
             | Self::TooLarge { xid }
             | Self::Empty { xid }
             | Self::Xid { xid }
-            | Self::TooManyWrites { xid } => Answer::Chunk { xid },
+            | Self::TooManyWrites { xid }
+            | Self::Ineligible { xid } => Answer::Chunk { xid },
         }
     }
 
@@ -160,6 +166,7 @@ impl DecodeError {
             Self::Empty { .. } => 17,
             Self::Xid { .. } => 18,
             Self::TooManyWrites { .. } => 19,
+            Self::Ineligible { .. } => 20,
         }
     }
 }
@@ -196,6 +203,7 @@ mod tests {
             (DecodeError::Empty { xid }, chunk),
             (DecodeError::Xid { xid }, chunk),
             (DecodeError::TooManyWrites { xid }, chunk),
+            (DecodeError::Ineligible { xid }, chunk),
         ];
         for ((error, answer), code) in all.iter().zip(1..) {
             assert_eq!((error.code(), error.answer()), (code, *answer));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA version 1 as a server sees it (RFC 8166, 8167, 8797).
+//! RPC-over-RDMA version 1 as a server sees it (RFC 8166, 8167, 8267, 8797).
 //!
 //! Everything here is a pure function or a small state machine: messages and events go in, plans
 //! and values come out. Nothing allocates, nothing blocks, nothing knows of the kernel, and no
@@ -41,5 +41,6 @@ pub mod reply;
 mod report;
 pub mod rpc;
 pub mod sq;
+pub mod ulb;
 mod wire;
 mod write;

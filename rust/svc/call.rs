@@ -59,6 +59,7 @@ use svcrdma_proto::{
         Payload,
         MAX_PAYLOADS, //
     },
+    ulb,
 };
 
 /// A received Call.
@@ -131,8 +132,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
             }
-            let planned = layout::plan(&header, call.message(), endpoint.max_pages);
-            match planned {
+            match plan(endpoint, &header, call.message()) {
                 Ok(layout) => {
                     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
                     trace::call(
@@ -168,6 +168,13 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     }
 }
 
+/// Where the bytes of a Call that the server takes are to lie.
+fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, DecodeError> {
+    let layout = layout::plan(header, message, endpoint.max_pages)?;
+    ulb::check_inline(header, message)?;
+    Ok(layout)
+}
+
 /// The credits word of a message that has at least the fixed part of a header (RFC 8166, 4.2).
 fn requested_credits(message: &[u8]) -> u32 {
     let word = message.get(8..12).and_then(|word| word.try_into().ok());
@@ -187,9 +194,8 @@ fn refuse(endpoint: &Endpoint, call: &Call, error: DecodeError) {
 }
 
 /// Answers a Call that turns out to be wrong when its Read chunks have come. In a completion.
-pub(super) fn refuse_read(endpoint: &Endpoint, call: Call) {
-    let xid = call.header.xid;
-    refuse(endpoint, &call, DecodeError::Xid { xid });
+pub(super) fn refuse_read(endpoint: &Endpoint, call: Call, error: DecodeError) {
+    refuse(endpoint, &call, error);
     give_back(&endpoint.shared, call);
 }
 

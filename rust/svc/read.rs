@@ -32,12 +32,14 @@ use kernel::{
     sync::Arc, //
 };
 use svcrdma_proto::{
+    error::DecodeError,
     header::Kind,
     layout::{
         self,
         Fill,
         ReadCursor, //
     },
+    ulb,
 };
 
 /// Reads the chunks of `call`, now or when the connection has less under way.
@@ -194,20 +196,28 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
         let _ = sink.stream_mut();
     }
     call.endpoint = None;
-    match done {
-        true if !has_its_xid(&mut call) => call::refuse_read(endpoint, call),
-        true => call::ready(&endpoint.shared, call),
-        false => call::discard(&endpoint.shared, call),
+    match done.then(|| examine(&mut call)) {
+        Some(Ok(())) => call::ready(&endpoint.shared, call),
+        Some(Err(e)) => call::refuse_read(endpoint, call, e),
+        None => call::discard(&endpoint.shared, call),
     }
 }
 
-/// Whether the RPC message has the XID of the header (RFC 8166, section 4.2.1). Of an RDMA_MSG that
-/// is known since it was decoded.
-fn has_its_xid(call: &mut Call) -> bool {
-    let header = call.header;
+/// Checks what a position-zero Read chunk has brought, as it is checked of an RDMA_MSG when that
+/// comes in: the RPC message has the XID of the header (RFC 8166, section 4.2.1), and nothing was
+/// taken out of it that has to be there.
+// Of its own, as few Calls have such a chunk and all others need less stack.
+#[inline(never)]
+fn examine(call: &mut Call) -> Result<(), DecodeError> {
+    let (message, state) = call.parts_mut();
+    let header = state.header;
     if header.kind == Kind::Msg {
-        return true;
+        return Ok(());
     }
-    let sink = call.sink.as_mut();
-    sink.and_then(|sink| sink.stream_mut().word(0)) == Some(header.xid)
+    let sink = &mut state.sink;
+    let mut word = |at: u32| sink.as_mut()?.stream_mut().word(at as usize);
+    if word(0) != Some(header.xid) {
+        return Err(DecodeError::Xid { xid: header.xid });
+    }
+    ulb::check_read(&header, message, word)
 }

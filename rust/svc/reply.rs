@@ -54,6 +54,7 @@ use svcrdma_proto::{
         WriteCursor,
         MAX_PAYLOADS, //
     },
+    ulb,
 };
 
 /// Results of up to so many bytes are copied behind the transport header: cheaper than mapping
@@ -304,7 +305,7 @@ fn prepare(
     reply.set_results(endpoint, &header, message, credits, results)
 }
 
-/// The marked results, each where its bytes really are.
+/// The marked results that may go by RDMA Write, each where its bytes really are.
 fn find_payloads<'a>(
     call: &Call,
     results: &Results<'_>,
@@ -314,7 +315,8 @@ fn find_payloads<'a>(
     let found = call
         .payloads()
         .iter()
-        .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len));
+        .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len))
+        .filter(|payload| ulb::is_result(results.version(), word, payload));
     let mut count: usize = 0;
     for (slot, payload) in out.iter_mut().zip(found) {
         *slot = payload;

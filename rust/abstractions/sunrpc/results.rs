@@ -50,6 +50,12 @@ impl<'a> Results<'a> {
         self.0.raw()
     }
 
+    /// The version of the program that was called.
+    pub(crate) fn version(&self) -> u32 {
+        // SAFETY: By the type invariant; `svc_process` has set it from the Call.
+        unsafe { (*self.raw()).rq_vers }
+    }
+
     /// The number of bytes of the encoded results.
     pub(crate) fn result_len(&self) -> usize {
         let parts = self.result_parts();

@@ -14,8 +14,9 @@ use crate::{
     xdr::{Words, Xdr},
 };
 use std::time::{SystemTime, UNIX_EPOCH};
+use svcrdma_proto::chunk::Segment;
 
-/// Operations of minor version 1, by number.
+/// Operations of minor versions 1 and 2, by number.
 mod minor {
     pub(super) const LOCK: u32 = 12;
     pub(super) const LOCKU: u32 = 14;
@@ -24,6 +25,7 @@ mod minor {
     pub(super) const CREATE_SESSION: u32 = 43;
     pub(super) const SEQUENCE: u32 = 53;
     pub(super) const RECLAIM_COMPLETE: u32 = 58;
+    pub(super) const READ_PLUS: u32 = 68;
 }
 
 /// Operations of a callback.
@@ -53,6 +55,8 @@ type StateId = [u32; 4];
 
 /// A session.
 struct Session {
+    /// Of NFS version 4.
+    minor: u32,
     id: [u32; 4],
     client: u64,
     /// That of the next COMPOUND.
@@ -64,23 +68,47 @@ struct Session {
 /// Makes a session on the connection of `peer` and returns a callback, which awaits its answer. The
 /// lock is one of the file `path`.
 pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
-    let session = Session::new(peer)?;
+    let session = Session::new(peer, 1)?;
     session.provoke(peer, path, "waiter")?.callback(peer)
 }
 
 /// The same while another client has a session on this connection, made later.
 pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Reply> {
-    let session = Session::new(peer)?;
-    Session::new(peer)?;
+    let session = Session::new(peer, 1)?;
+    Session::new(peer, 1)?;
     session.provoke(peer, path, "waiter")?.callback(peer)
 }
 
 /// The same for an owner with a name of 1000 bytes, which the callback repeats; does not wait for
 /// it, and returns it if it has come already.
 pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
-    let session = Session::new(peer)?;
+    let session = Session::new(peer, 1)?;
     let waiter = "w".repeat(1000);
     Ok(session.provoke(peer, path, &waiter)?.callback)
+}
+
+/// Makes a session of NFSv4.2 on the connection of `peer` and reads the first `count` bytes of the
+/// file `path` by READ_PLUS, in a Call with these Write chunks; returns the reply.
+pub(crate) fn read_plus(
+    peer: &mut Peer,
+    path: &str,
+    count: u32,
+    writes: Vec<Vec<Segment>>,
+) -> Result<Reply> {
+    let mut session = Session::new(peer, 2)?;
+    let xid = peer.xid();
+    let head = session.head(xid, 2 + components(path).count());
+    // Past locks and grace periods.
+    let call = at(head, path)
+        .word(minor::READ_PLUS)
+        .words(&[u32::MAX; 4])
+        .hyper(0)
+        .word(count);
+    let mut message = Message::inline(xid, call.into_bytes());
+    message.writes = writes;
+    peer.send(&message)?;
+    let reply = session.receive(peer, Some(xid))?;
+    reply.ok_or_else(|| Error::new("a callback that nobody asked for"))
 }
 
 /// Returns the reply that says that `call`, as [`provoke_callback`] returns it, was successful;
@@ -119,8 +147,9 @@ pub(crate) fn is_call(body: &[u8]) -> bool {
 }
 
 impl Session {
-    fn new(peer: &mut Peer) -> Result<Self> {
+    fn new(peer: &mut Peer, minor: u32) -> Result<Self> {
         let mut session = Self {
+            minor,
             id: [0; 4],
             client: 0,
             sequence: 1,
@@ -264,12 +293,23 @@ impl Session {
         arguments: impl FnOnce(Xdr) -> Xdr,
     ) -> Result<Vec<u8>> {
         let xid = peer.xid();
-        let message = arguments(rpc::compound_call(xid).words(&[0, 1, 1, operation]));
+        let message = arguments(rpc::compound_call(xid).words(&[0, self.minor, 1, operation]));
         let body = self.exchange(peer, xid, message)?;
         let mut words = Words::new(&body);
         good(&mut words, operation)
             .map(|()| words.rest().to_vec())
             .ok_or_else(|| Error::new(format!("operation {operation} failed: {body:02x?}")))
+    }
+
+    /// Begins a Call of `count` operations in the session.
+    fn head(&mut self, xid: u32, count: usize) -> Xdr {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        rpc::compound_call(xid)
+            .words(&[0, self.minor, count as u32 + 1, minor::SEQUENCE])
+            .words(&self.id)
+            // Slot 0, the highest that is used; the server need not keep the reply.
+            .words(&[sequence, 0, 0, 0])
     }
 
     /// Makes a Call of `count` operations in the session; returns their results.
@@ -281,12 +321,7 @@ impl Session {
         operations: impl FnOnce(Xdr) -> Xdr,
     ) -> Result<Vec<u8>> {
         let xid = peer.xid();
-        let head = rpc::compound_call(xid)
-            .words(&[0, 1, count as u32 + 1, minor::SEQUENCE])
-            .words(&self.id)
-            // Slot 0, the highest that is used; the server need not keep the reply.
-            .words(&[self.sequence, 0, 0, 0]);
-        self.sequence += 1;
+        let head = self.head(xid, count);
         let body = self.exchange(peer, xid, operations(head))?;
         let mut words = Words::new(&body);
         good(&mut words, minor::SEQUENCE)

@@ -9,6 +9,7 @@ mod agreement;
 mod callbacks;
 mod calls;
 mod credits;
+mod eligibility;
 mod endings;
 mod headers;
 mod invalidation;
@@ -39,6 +40,7 @@ const PARTS: &[(&str, &[Row])] = &[
     ("calls", calls::ROWS),
     ("replies", replies::ROWS),
     ("version3", version3::ROWS),
+    ("eligibility", eligibility::ROWS),
     ("agreement", agreement::ROWS),
     ("invalidation", invalidation::ROWS),
     ("credits", credits::ROWS),

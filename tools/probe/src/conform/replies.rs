@@ -194,7 +194,7 @@ const KNOWN: usize = 64 << 10;
 const SEED: u32 = 8166;
 
 /// What is in the file at `offset`.
-fn expected(offset: usize, len: usize) -> Vec<u8> {
+pub(super) fn expected(offset: usize, len: usize) -> Vec<u8> {
     pattern(SEED, KNOWN)[offset..offset + len].to_vec()
 }
 

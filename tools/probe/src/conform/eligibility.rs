@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about what may not go by chunks of its own: all but the data of WRITE and READ and the
+//! texts of links (RFC 8267, sections 4 and 6.1).
+
+use super::{
+    memory::Memory,
+    replies::expected,
+    row::{expect_err_chunk, expect_quiet, reply_to, require, Bench, Row},
+};
+use crate::{
+    compound::{operation, Compound, Results},
+    error::Result,
+    message::{procedure, Message},
+    peer::Peer,
+    rpc, session,
+};
+use svcrdma_proto::chunk::ReadSegment;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::file_script("RFC 8166, 6.1", "name of a file by Read chunk", |b| {
+        removal(b, |_, inline| Ok(inline))
+    }),
+    Row::file_script(
+        "RFC 8166, 6.1",
+        "name of a file by Read chunk, beside a position-zero chunk",
+        |b| {
+            removal(b, |memory, inline| {
+                let mut message = Message::inline(inline.xid, Vec::new());
+                message.procedure = procedure::NOMSG;
+                let whole = [inline.body.len() as u32];
+                let zero = memory.filled(&inline.body, &whole)?.into_iter();
+                let zero = zero.map(|segment| ReadSegment {
+                    position: 0,
+                    segment,
+                });
+                message.reads = zero.chain(inline.reads).collect();
+                Ok(message)
+            })
+        },
+    ),
+    Row::script("RFC 8166, 6.1", "file handle by Read chunk", |b| {
+        let mut peer = b.peer()?;
+        let mut memory = Memory::of(&peer)?;
+        let xid = peer.xid();
+        // GETATTR of version 3.
+        let call = rpc::version_3(xid, 1).word(32);
+        refused(
+            &mut peer,
+            &reduced(&mut memory, xid, &call.into_bytes(), &[7; 32])?,
+        )
+    }),
+    Row::file_script(
+        "RFC 8166, 6.1",
+        "data of READ_PLUS stays in the reply",
+        |b| {
+            const COUNT: u32 = 2000;
+            let mut peer = b.peer()?;
+            let mut memory = Memory::of(&peer)?;
+            let chunk = memory.segments(&[COUNT]);
+            let reply = session::read_plus(&mut peer, b.file(), COUNT, vec![chunk])?;
+            let written: Vec<u32> = reply.writes.iter().flatten().map(|s| s.length).collect();
+            require(written == [0], format!("chunk of {written:?} bytes"))?;
+            let data = expected(0, COUNT as usize);
+            let has_data = reply.body.windows(data.len()).any(|bytes| bytes == data);
+            require(has_data, "the data is not in the reply")
+        },
+    ),
+];
+
+/// A name that is longer than any pad.
+const NAME: &str = "rpcrdma-probe's to remove";
+
+/// The REMOVE of a link whose name goes by Read chunk must be refused, as the message that `form`
+/// makes of an RDMA_MSG, and not be done.
+fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>) -> Result {
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let folder = bench
+        .file()
+        .rsplit_once('/')
+        .map_or("", |(folder, _)| folder);
+    make_link(&mut peer, &mut memory, folder)?;
+    let xid = peer.xid();
+    let whole = Compound::at(xid, folder).remove(NAME).finish().inline;
+    let (call, name) = whole.split_at(whole.len() - NAME.len().next_multiple_of(4));
+    let message = reduced(&mut memory, xid, call, &name[..NAME.len()])?;
+    refused(&mut peer, &form(&mut memory, message)?)?;
+    // It is still there.
+    let xid = peer.xid();
+    let whole = Compound::at(xid, folder).remove(NAME).finish();
+    let reply = reply_to(&mut peer, &Message::inline(xid, whole.inline))?;
+    let removed = || {
+        let mut results = Results::new(xid, &reply.body)?;
+        results.at(folder)?;
+        results.good(operation::REMOVE)
+    };
+    require(removed().is_some(), "it was done nevertheless")
+}
+
+/// Makes a link of this name, whose text may go by Read chunk.
+fn make_link(peer: &mut Peer, memory: &mut Memory, folder: &str) -> Result {
+    let xid = peer.xid();
+    let call = Compound::at(xid, folder).create_link(NAME, 4).finish();
+    let mut message = Message::inline(xid, call.inline);
+    let position = call.positions.first().copied().unwrap_or_default();
+    let segments = memory.filled(b"text", &[4])?.into_iter();
+    message.reads = segments
+        .map(|segment| ReadSegment { position, segment })
+        .collect();
+    let reply = reply_to(peer, &message)?;
+    let created = || {
+        let mut results = Results::new(xid, &reply.body)?;
+        results.at(folder)?;
+        results.good(operation::CREATE)
+    };
+    require(created().is_some(), "no link could be made")
+}
+
+/// Returns an RDMA_MSG of `call`, with `item` behind it by Read chunk.
+fn reduced(memory: &mut Memory, xid: u32, call: &[u8], item: &[u8]) -> Result<Message> {
+    let mut message = Message::inline(xid, call.to_vec());
+    let position = call.len() as u32;
+    let segments = memory.filled(item, &[item.len() as u32])?.into_iter();
+    message.reads = segments
+        .map(|segment| ReadSegment { position, segment })
+        .collect();
+    Ok(message)
+}
+
+/// The answer must be ERR_CHUNK and nothing else.
+fn refused(peer: &mut Peer, message: &Message) -> Result {
+    peer.send(message)?;
+    expect_err_chunk(peer, message.xid)?;
+    expect_quiet(peer)
+}
