@@ -22,6 +22,7 @@ use crate::header::{
 };
 use crate::parts::Walk;
 use crate::rpc;
+use crate::rpc::Arguments;
 use crate::wire;
 
 /// Bytes of a page of the sink.
@@ -131,8 +132,9 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
     // than SPLIT_MIN promises. What GSS has to unwrap, and the tokens of a context, should lie in a
     // row.
     let call = msg.get(header.body..).unwrap_or(&[]);
-    if rpc::arguments(call).is_none_or(|arguments| position < arguments) {
-        return Ok(None);
+    match rpc::arguments(|at| wire::word(call, at)) {
+        Some(Arguments::At(arguments)) if position >= arguments => {}
+        _ => return Ok(None),
     }
     match u32::try_from(chunk.len) {
         Ok(len) if split_len(len, tail).is_some() => Ok(Some(Layout::Split {

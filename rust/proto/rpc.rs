@@ -3,36 +3,43 @@
 //! RPC messages (RFC 5531, section 9), as far as a transport looks at them.
 
 use crate::wire;
-use crate::wire::Reader;
 
 /// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
 
-/// Returns where the arguments of `call` begin, in bytes: behind credential and verifier (RFC 5531,
-/// section 9). `None`: these end beyond what there is of it, or RPCSEC_GSS puts something else in
-/// the place of the arguments.
-pub(crate) fn arguments(call: &[u8]) -> Option<u32> {
-    let mut reader = Reader::new(call);
-    // XID, direction, RPC version, program, version, procedure; then the credential.
-    reader.skip(6, 4)?;
-    let (flavor, credential) = (reader.word()?, reader.word()?);
-    if flavor == RPCSEC_GSS && !gss_plain(reader, credential)? {
-        return None;
-    }
-    reader.skip(1, wire::padded(credential)?)?;
-    let (_, verifier) = (reader.word()?, reader.word()?);
-    reader.at().checked_add(wire::padded(verifier)?)
+/// Where the arguments of a Call are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arguments {
+    /// From this byte on.
+    At(u32),
+    /// RPCSEC_GSS has put something else in their place (RFC 2203, sections 5.2.2 and 5.3.2).
+    Wrapped,
 }
 
-/// Whether the RPCSEC_GSS credential of `len` bytes that `reader` stands at leaves the arguments as
-/// they are: version 1, procedure DATA, service none (RFC 2203, section 5.3.1).
-fn gss_plain(mut reader: Reader<'_>, len: u32) -> Option<bool> {
+/// Looks for the arguments of a Call: behind credential and verifier (RFC 5531, section 9). `word`
+/// returns the word at a byte of the Call. `None`: the arguments are beyond what there is of it.
+pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<Arguments> {
+    // XID, direction, RPC version, program, version, procedure; then the credential.
+    let (flavor, credential) = (word(24)?, word(28)?);
+    let verifier = wire::padded(credential)?.checked_add(32)?;
+    let len = word(verifier.checked_add(4)?)?;
+    if flavor == RPCSEC_GSS && !gss_plain(word, credential)? {
+        return Some(Arguments::Wrapped);
+    }
+    let at = verifier.checked_add(8)?.checked_add(wire::padded(len)?)?;
+    Some(Arguments::At(at))
+}
+
+/// Whether an RPCSEC_GSS credential of `len` bytes leaves the arguments as they are: version 1,
+/// procedure DATA, service none (RFC 2203, section 5.3.1).
+fn gss_plain(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> Option<bool> {
     // Besides what is looked at it has at least the length of the context's handle.
     if len < 20 {
         return Some(false);
     }
-    let (version, procedure) = (reader.word()?, reader.word()?);
-    let (_sequence, service) = (reader.word()?, reader.word()?);
+    let (version, procedure) = (word(32)?, word(36)?);
+    // Behind the sequence number.
+    let service = word(44)?;
     Some((version, procedure, service) == (1, 0, 1))
 }
 
@@ -56,18 +63,25 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
+    /// Looks for the arguments of a Call of these words.
+    fn found(words: &[u32]) -> Option<Arguments> {
+        arguments(|at| words.get(at as usize / 4).copied())
+    }
+
     #[test]
     fn arguments_begin_behind_the_verifier() {
         let mut words = [0; 19];
-        assert_eq!(arguments(&message(&words)), Some(40));
+        assert_eq!(found(&words), Some(Arguments::At(40)));
         words[7] = 5;
         words[8 + 2 + 1] = 6;
-        assert_eq!(arguments(&message(&words)), Some(56));
+        assert_eq!(found(&words), Some(Arguments::At(56)));
         // The bound does not depend on whether the verifier itself is inline.
-        assert_eq!(arguments(&message(&words[..12])), Some(56));
-        assert_eq!(arguments(&message(&words[..11])), None);
+        assert_eq!(found(&words[..12]), Some(Arguments::At(56)));
+        assert_eq!(found(&words[..11]), None);
         words[7] = u32::MAX;
-        assert_eq!(arguments(&message(&words)), None);
+        assert_eq!(found(&words), None);
+        words[7] = 0xffff_fff0;
+        assert_eq!(found(&words), None);
     }
 
     #[test]
@@ -78,27 +92,28 @@ mod tests {
 
     #[test]
     fn gss_may_leave_no_arguments() {
-        let arguments = |flavor, len, version, procedure, service| {
+        let found = |flavor, len, version, procedure, service| {
             let mut words = [0; 19];
             words[6..12].copy_from_slice(&[flavor, len, version, procedure, 99, service]);
-            arguments(&message(&words))
+            found(&words)
         };
-        let plain = Some(60);
-        assert_eq!(arguments(6, 20, 1, 0, 1), plain);
+        let plain = Some(Arguments::At(60));
+        let wrapped = Some(Arguments::Wrapped);
+        assert_eq!(found(6, 20, 1, 0, 1), plain);
         // Integrity, privacy, and what nobody knows.
         for service in [0, 2, 3, 4] {
-            assert_eq!(arguments(6, 20, 1, 0, service), None);
-            assert_eq!(arguments(5, 20, 1, 0, service), plain);
+            assert_eq!(found(6, 20, 1, 0, service), wrapped);
+            assert_eq!(found(5, 20, 1, 0, service), plain);
         }
         // INIT, CONTINUE_INIT, DESTROY.
         for procedure in [1, 2, 3] {
-            assert_eq!(arguments(6, 20, 1, procedure, 1), None);
-            assert_eq!(arguments(1, 20, 1, procedure, 1), plain);
+            assert_eq!(found(6, 20, 1, procedure, 1), wrapped);
+            assert_eq!(found(1, 20, 1, procedure, 1), plain);
         }
         for version in [0, 2] {
-            assert_eq!(arguments(6, 20, version, 0, 1), None);
+            assert_eq!(found(6, 20, version, 0, 1), wrapped);
         }
         // What follows a short credential is not part of it.
-        assert_eq!(arguments(6, 16, 1, 0, 1), None);
+        assert_eq!(found(6, 16, 1, 0, 1), wrapped);
     }
 }

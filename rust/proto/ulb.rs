@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What a sender may take out of a message of NFS, its Upper-Layer Binding: the data of WRITE and
-//! READ and the text of a link (RFC 8267, sections 4 and 6.1).
+//! READ and the text of a link (RFC 8267, sections 4 and 6).
 //!
 //! What else is too long for a message goes whole, in a position-zero Read chunk or in the Reply
 //! chunk. In versions of NFS before 4 the procedure tells, in a COMPOUND the words before the data.
 
+use crate::chunk::ReadChunk;
 use crate::error::DecodeError;
 use crate::header::{
     Header,
     Kind, //
 };
 use crate::reply::Payload;
+use crate::rpc;
+use crate::rpc::Arguments;
 use crate::wire;
 
 /// The program.
 const NFS: u32 = 100_003;
 
-/// Procedures of version 3 (RFC 1813).
+/// Procedures of versions 2 and 3 (RFC 1094, RFC 1813).
 mod procedure {
-    pub(super) const WRITE: u32 = 7;
-    pub(super) const SYMLINK: u32 = 10;
+    pub(super) const WRITE_2: u32 = 8;
+    pub(super) const SYMLINK_2: u32 = 13;
+    pub(super) const WRITE_3: u32 = 7;
+    pub(super) const SYMLINK_3: u32 = 10;
 }
 
-/// Operations of version 4 (RFC 7531).
+/// Operations of version 4 (RFC 7531, RFC 7863).
 mod operation {
     pub(super) const CREATE: u32 = 6;
-    pub(super) const READ: u32 = 25;
-    pub(super) const READLINK: u32 = 27;
     pub(super) const WRITE: u32 = 38;
+    pub(super) const READ_PLUS: u32 = 68;
 }
 
 /// The type of a link (`nfs_ftype4`).
@@ -45,15 +49,13 @@ pub fn check_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
         return Ok(());
     }
     let call = msg.get(header.body..).unwrap_or(&[]);
-    check(header, msg, |item| {
-        // Where it was taken out of what there is.
-        let at = item.position.checked_sub(item.left_out)?;
-        is_argument(|at| wire::word(call, at), at, item)
-    })
+    let word = |at| wire::word(call, at);
+    check(header, msg, word, header.inline_len(msg), true)
 }
 
-/// Checks a Call that has been put together: that nothing was taken out of what its position-zero
-/// Read chunk has brought but what may be. `word` returns the big-endian word at a byte of the Call.
+/// Checks a Call of `len` bytes that has been put together: that nothing was taken out of what its
+/// position-zero Read chunk has brought but what may be. `word` returns the big-endian word at a
+/// byte of the Call.
 ///
 /// # Errors
 ///
@@ -61,85 +63,136 @@ pub fn check_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
 pub fn check_read(
     header: &Header,
     msg: &[u8],
-    mut word: impl FnMut(u32) -> Option<u32>,
+    word: impl FnMut(u32) -> Option<u32>,
+    len: u32,
 ) -> Result<(), DecodeError> {
-    check(header, msg, |item| {
-        is_argument(&mut word, item.position, item)
-    })
+    check(header, msg, word, len, false)
 }
 
-/// What was taken out of a Call: a Read chunk, position zero aside.
-#[derive(Clone, Copy, Default)]
-struct Item {
-    position: u32,
-    /// Bytes of all before it, pads included.
-    left_out: u32,
-    /// Bytes of the Call between the item before it and this one.
-    gap: u32,
-}
-
-/// Has `is_argument` look at the items in the order of their positions.
+/// Checks a Call of `len` bytes, which `word` looks at, with or without what was taken out of it.
 fn check(
     header: &Header,
     msg: &[u8],
-    mut is_argument: impl FnMut(Item) -> Option<bool>,
+    mut word: impl FnMut(u32) -> Option<u32>,
+    len: u32,
+    is_reduced: bool,
 ) -> Result<(), DecodeError> {
-    let mut position = 0;
-    let mut left_out = 0;
-    let mut end = 0;
-    while let Some(chunk) = header.reads.next_chunk(msg, position) {
-        position = chunk.position;
-        let mut look = || {
-            let gap = position.checked_sub(end)?;
-            let item = Item {
-                position,
-                left_out,
-                gap,
-            };
-            let len = u32::try_from(chunk.len).ok().and_then(wire::padded)?;
-            left_out = left_out.checked_add(len)?;
-            end = position.checked_add(len)?;
-            is_argument(item)
-        };
-        if look() != Some(true) {
-            return Err(DecodeError::Ineligible { xid: header.xid });
+    let mut items = Items::default();
+    while let Some(chunk) = header.reads.next_chunk(msg, items.position) {
+        let item = items.add(chunk, len, is_reduced);
+        match item.and_then(|item| item.kind(&mut word)) {
+            Some(ItemKind::Eligible) => {}
+            // Nobody here can tell what is taken out of that.
+            Some(ItemKind::Wrapped) => return Ok(()),
+            None => return Err(DecodeError::Ineligible { xid: header.xid }),
         }
     }
     Ok(())
 }
 
-/// Whether `item` may be taken out of a Call, where it belongs at the byte `at` of what `word` looks
-/// at. `None`: that is too short.
-fn is_argument(mut word: impl FnMut(u32) -> Option<u32>, at: u32, item: Item) -> Option<bool> {
-    // Behind XID, direction and RPC version.
-    let (program, version, called) = (word(12)?, word(16)?, word(20)?);
-    let mut before = |bytes| match item.gap >= bytes {
-        true => word(at.checked_sub(bytes)?),
-        false => None,
-    };
-    Some(match (program, version) {
-        (NFS, 3) => {
-            let is_first = item.left_out == 0;
-            is_first && matches!(called, procedure::WRITE | procedure::SYMLINK)
-        }
-        // A WRITE has stateid, offset, stability and count before its data, a link has its type
-        // and count.
-        (NFS, 4) => {
-            before(36) == Some(operation::WRITE)
-                || (before(12), before(8)) == (Some(operation::CREATE), Some(NF4LNK))
-        }
-        _ => false,
-    })
+/// What may be taken out.
+enum ItemKind {
+    /// What RFC 8267 says.
+    Eligible,
+    /// RPCSEC_GSS covers the arguments.
+    Wrapped,
 }
 
-/// Whether a result of NFS `version` may be taken out of its reply: nfsd marks data of READ_PLUS,
-/// too. `word` returns the big-endian word at a byte of the reply's stream.
+/// The Read chunks of a Call, position zero aside, in the order of their positions.
+#[derive(Default)]
+struct Items {
+    /// That of the last one.
+    position: u32,
+    /// Where it ends, with its pad.
+    end: u32,
+    /// Bytes of all of them, with their pads.
+    left_out: u32,
+    count: u32,
+}
+
+/// One of them.
+struct Item {
+    /// Where it belongs, in what there is of the Call.
+    at: u32,
+    /// Bytes with its pad.
+    len: u32,
+    /// Bytes of the Call between the one before it and this one.
+    gap: u32,
+    /// Bytes of the Call behind it.
+    behind: u32,
+    is_first: bool,
+}
+
+impl Items {
+    /// Adds `chunk` of a Call of which there are `len` bytes. `None`: it has no place there.
+    fn add(&mut self, chunk: ReadChunk, len: u32, is_reduced: bool) -> Option<Item> {
+        let item_len = u32::try_from(chunk.len).ok().and_then(wire::padded)?;
+        let end = chunk.position.checked_add(item_len)?;
+        let (at, behind) = match is_reduced {
+            true => {
+                let at = chunk.position.checked_sub(self.left_out)?;
+                (at, len.checked_sub(at)?)
+            }
+            false => (chunk.position, len.checked_sub(end)?),
+        };
+        let item = Item {
+            at,
+            len: item_len,
+            gap: chunk.position.checked_sub(self.end)?,
+            behind,
+            is_first: self.count == 0,
+        };
+        self.position = chunk.position;
+        self.end = end;
+        self.left_out = self.left_out.checked_add(item_len)?;
+        self.count = self.count.saturating_add(1);
+        Some(item)
+    }
+}
+
+impl Item {
+    /// What it is. `None`: something that is not to be taken out.
+    fn kind(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<ItemKind> {
+        match rpc::arguments(&mut word)? {
+            Arguments::Wrapped => return Some(ItemKind::Wrapped),
+            Arguments::At(arguments) if self.at < arguments => return None,
+            Arguments::At(_) => {}
+        }
+        let called = (word(12)?, word(16)?, word(20)?);
+        let mut before = |bytes| {
+            let at = self.at.checked_sub(bytes)?;
+            (bytes <= self.gap).then(|| word(at))?
+        };
+        // All are opaque and have their lengths before them.
+        let has_its_length = before(4).and_then(wire::padded)? == self.len;
+        let is_eligible = match called {
+            (NFS, 2, procedure::WRITE_2 | procedure::SYMLINK_2) => self.is_first,
+            // The last argument, but for a pad.
+            (NFS, 3, procedure::WRITE_3 | procedure::SYMLINK_3) => {
+                self.is_first && self.behind <= 4
+            }
+            // Data has operation, stateid, offset and stability before its length, a text has
+            // operation and type.
+            (NFS, 4, _) => {
+                before(36) == Some(operation::WRITE)
+                    || (before(12), before(8)) == (Some(operation::CREATE), Some(NF4LNK))
+            }
+            _ => false,
+        };
+        (has_its_length && is_eligible).then_some(ItemKind::Eligible)
+    }
+}
+
+/// Whether a result that nfsd has marked may be taken out of its reply to a Call of NFS `version`:
+/// not the data of READ_PLUS. `word` returns the big-endian word at a byte of the reply's stream.
 pub fn is_result(version: u32, word: impl Fn(u32) -> Option<u32>, result: &Payload) -> bool {
     let before = |bytes| result.offset.checked_sub(bytes).and_then(&word);
-    // Number and status of the operation; READ has a word between these and the count.
+    // Operation, status, end of file, one segment, its type, which is data; offset and length.
+    let read_plus = [(32, operation::READ_PLUS), (28, 0), (20, 1), (16, 0)];
     version != 4
-        || (before(16), before(12)) == (Some(operation::READ), Some(0))
-        || (before(12), before(8)) == (Some(operation::READLINK), Some(0))
+        || read_plus
+            .iter()
+            .any(|&(bytes, value)| before(bytes) != Some(value))
 }
 
 #[cfg(test)]
@@ -148,113 +201,150 @@ mod tests {
     use crate::header;
     use crate::header::Received;
 
+    /// A WRITE up to its data, of 64 bytes.
     const WRITE_4: [u32; 9] = [operation::WRITE, 0, 0, 0, 0, 0, 0, 2, 64];
     const LINK_4: [u32; 3] = [operation::CREATE, NF4LNK, 64];
 
-    /// Returns the words of a Call with these arguments.
+    /// Returns the words of a Call with these arguments, which begin at byte 40.
     fn call(version: u32, procedure: u32, arguments: &[u32]) -> Vec<u32> {
         let mut words = vec![9, 0, 2, NFS, version, procedure, 0, 0, 0, 0];
         words.extend(arguments);
         words
     }
 
-    /// Checks a message with `call` inline, or for RDMA_NOMSG elsewhere, and Read chunks of these
-    /// positions and lengths.
-    fn checked(kind: u32, call: &[u32], chunks: &[(u32, u32)]) -> bool {
+    /// Returns the header of a message with Read chunks of these positions and lengths, and `call`
+    /// behind it.
+    fn message(kind: u32, call: &[u32], chunks: &[(u32, u32)]) -> (Header, Vec<u8>) {
         let mut words = vec![9, 1, 1, kind];
-        if kind == 1 {
-            words.extend([1, 0, 7, 400, 0, 0]);
-        }
         for &(position, len) in chunks {
             words.extend([1, position, 7, len, 0, 0]);
         }
         words.extend([0, 0, 0]);
-        if kind == 0 {
-            words.extend(call);
-        }
+        words.extend(call);
         let msg: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let Ok(Received::Call(header)) = header::decode(&msg) else {
-            panic!("{words:?}");
-        };
-        let found = match kind {
-            0 => check_inline(&header, &msg),
-            _ => {
-                assert_eq!(check_inline(&header, &msg), Ok(()));
-                let word = |at: u32| call.get(at as usize / 4).copied();
-                check_read(&header, &msg, word)
-            }
-        };
-        assert!(matches!(
-            found,
-            Ok(()) | Err(DecodeError::Ineligible { xid: 9 })
-        ));
+        match header::decode(&msg) {
+            Ok(Received::Call(header)) => (header, msg),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_good(found: Result<(), DecodeError>) -> bool {
+        assert!(found.is_ok() || found == Err(DecodeError::Ineligible { xid: 9 }));
         found.is_ok()
     }
 
+    /// Whether the rest `call` of a Call may come inline.
+    fn inline(call: &[u32], chunks: &[(u32, u32)]) -> bool {
+        let (header, msg) = message(0, call, chunks);
+        is_good(check_inline(&header, &msg))
+    }
+
+    /// Whether it may come by a position-zero Read chunk.
+    fn read(call: &[u32], chunks: &[(u32, u32)]) -> bool {
+        let chunks = [&[(0, 400)], chunks].concat();
+        let (header, msg) = message(1, &[], &chunks);
+        assert_eq!(check_inline(&header, &msg), Ok(()));
+        // What was taken out comes back, with pads.
+        let mut whole = call.to_vec();
+        for &(position, len) in &chunks[1..] {
+            let at = whole.len().min(position as usize / 4);
+            let data = vec![7; len.min(400).div_ceil(4) as usize];
+            whole.splice(at..at, data);
+        }
+        let word = |at: u32| whole.get(at as usize / 4).copied();
+        is_good(check_read(&header, &msg, word, whole.len() as u32 * 4))
+    }
+
+    fn both(call: &[u32], chunks: &[(u32, u32)]) -> bool {
+        let (inline, read) = (inline(call, chunks), read(call, chunks));
+        assert_eq!(inline, read, "{chunks:?}");
+        inline
+    }
+
     #[test]
-    fn procedures_of_version_3_tell() {
-        for (version, procedure, is_good) in [
+    fn procedures_tell_before_version_4() {
+        for (version, procedure, good) in [
             (3, 7, true),
             (3, 10, true),
-            (3, 2, false),
+            (3, 0, false),
             (3, 6, false),
+            (2, 8, true),
+            (2, 13, true),
             (2, 7, false),
             (5, 7, false),
         ] {
-            let call = call(version, procedure, &[0; 8]);
-            assert_eq!(checked(0, &call, &[(72, 64)]), is_good, "{procedure}");
-            assert_eq!(checked(1, &call, &[(72, 64)]), is_good, "{procedure}");
+            let call = call(version, procedure, &[0, 0, 0, 64]);
+            assert_eq!(both(&call, &[(56, 64)]), good, "{version} {procedure}");
+            assert!(both(&call, &[]));
         }
-        let mut other = call(3, 7, &[0; 8]);
+        let mut other = call(3, 7, &[0, 0, 0, 64]);
         other[3] = NFS + 1;
-        assert!(!checked(0, &other, &[(72, 64)]));
-        // There is nothing to tell.
-        assert!(checked(0, &other, &[]));
-        assert!(checked(1, &other, &[]));
+        assert!(!both(&other, &[(56, 64)]));
     }
 
     #[test]
-    fn words_before_the_data_tell() {
-        let write = call(4, 1, &WRITE_4);
-        assert!(checked(0, &write, &[(76, 64)]));
-        assert!(checked(1, &write, &[(76, 64)]));
-        for position in [4, 32, 40, 72] {
-            assert!(!checked(0, &write, &[(position, 64)]), "{position}");
-            assert!(!checked(1, &write, &[(position, 64)]), "{position}");
+    fn in_version_3_it_comes_last_and_alone() {
+        let end = call(3, 10, &[0, 64, 0, 64]);
+        assert!(both(&end, &[(56, 64)]));
+        assert!(!both(&end, &[(48, 64)]));
+        assert!(!both(&call(3, 7, &[64, 64]), &[(44, 64), (112, 64)]));
+        // Its pad may be there.
+        assert!(inline(&call(3, 7, &[63, 0]), &[(44, 63)]));
+        assert!(!inline(&call(3, 7, &[63, 0, 0]), &[(44, 63)]));
+        // In version 2 a link has attributes behind its text.
+        assert!(both(&call(2, 13, &[64, 0, 0]), &[(44, 64)]));
+    }
+
+    #[test]
+    fn words_before_the_data_tell_in_version_4() {
+        let write = call(4, 1, &[&WRITE_4[..], &[9, 0]].concat());
+        assert!(both(&write, &[(76, 64)]));
+        for position in [4, 20, 32, 40, 72, 80] {
+            assert!(!both(&write, &[(position, 64)]), "{position}");
         }
-        // The link's count is the fifteenth word.
-        let link = call(4, 1, &[&[0; 2], &LINK_4[..]].concat());
-        assert!(checked(0, &link, &[(60, 64)]));
+        let link = call(4, 1, &[&[0; 2], &LINK_4[..], &[9, 0]].concat());
+        assert!(both(&link, &[(60, 64)]));
         let directory = call(4, 1, &[0, 0, operation::CREATE, 2, 64]);
-        assert!(!checked(0, &directory, &[(60, 64)]));
-        assert!(!checked(0, &call(4, 1, &[]), &[(40, 64)]));
+        assert!(!both(&directory, &[(60, 64)]));
+        assert!(!both(&call(4, 1, &[]), &[(40, 0)]));
+        // A length that is another's, which would bring its own operations.
+        for (len, good) in [(60, false), (61, true), (64, true), (65, false), (0, false)] {
+            assert_eq!(both(&write, &[(76, len)]), good, "{len}");
+        }
+        // Nothing of the RPC header can look like an operation.
+        let mut early = call(4, 1, &[0; 4]);
+        (early[0], early[8]) = (operation::WRITE, 64);
+        assert!(!read(&early, &[(36, 64)]));
     }
 
     #[test]
-    fn chunks_are_seen_where_they_were_taken_out() {
-        // Chunks of 5 bytes, which have pads, and one in the wrong place behind them.
-        let two = call(4, 1, &[WRITE_4, WRITE_4].concat());
-        let first = 76;
-        let second = first + 8 + 36;
-        assert!(checked(0, &two, &[(first, 5), (second, 5)]));
-        // The order in the list does not matter.
-        assert!(checked(0, &two, &[(second, 5), (first, 5)]));
-        assert!(!checked(0, &two, &[(first, 5), (second - 8, 5)]));
-        assert!(!checked(
-            0,
-            &two,
-            &[(first, 5), (second, 5), (second + 8, 5)]
-        ));
-        // What is put together has the data itself.
-        let whole = [&WRITE_4[..], &[1, 1], &WRITE_4[..], &[2, 2]].concat();
-        let whole = call(4, 1, &whole);
-        assert!(checked(1, &whole, &[(first, 5), (second, 5)]));
-        assert!(!checked(1, &whole, &[(first, 5), (second - 4, 5)]));
-        // Version 3 has one of them.
-        let three = call(3, 7, &[0; 20]);
-        assert!(!checked(0, &three, &[(72, 4), (92, 4)]));
+    fn items_are_seen_where_they_were_taken_out() {
+        // Data of 5 bytes, which has a pad.
+        let mut write = WRITE_4;
+        write[8] = 5;
+        let two = call(4, 1, &[write, write].concat());
+        let (first, second) = (76, 76 + 8 + 36);
+        assert!(both(&two, &[(first, 5), (second, 5)]));
+        // The order in the list does not matter, where the positions do.
+        assert!(inline(&two, &[(second, 5), (first, 5)]));
+        assert!(!both(&two, &[(first, 5), (second - 8, 5)]));
+        // The words before an item are not looked for in another, or before it.
+        assert!(!both(&two, &[(first, 5), (second, 5), (second + 8, 5)]));
+        assert!(!both(&two, &[(first, 5), (first + 8, 5)]));
         // Longer than any message.
-        assert!(!checked(0, &two, &[(first, u32::MAX), (second, 5)]));
+        assert!(!inline(&two, &[(first, u32::MAX), (second, 5)]));
+    }
+
+    #[test]
+    fn what_gss_wraps_is_not_looked_at() {
+        let gss = |service| {
+            let mut words = call(4, 1, &[0; 20]);
+            words[6..12].copy_from_slice(&[6, 20, 1, 0, 99, service]);
+            words
+        };
+        assert!(both(&gss(2), &[(80, 64)]));
+        assert!(both(&gss(3), &[(80, 64)]));
+        assert!(!both(&gss(1), &[(80, 64)]));
     }
 
     #[test]
@@ -264,12 +354,13 @@ mod tests {
             let word = |at: u32| words.get(at as usize / 4).copied();
             is_result(version, word, &Payload { offset, len: 64 })
         };
+        // READ: end of file, length. READLINK: length.
         assert!(is_result(4, &[1, 25, 0, 1, 64]));
         assert!(is_result(4, &[1, 27, 0, 64]));
-        // READ_PLUS: end of file, one segment, which is data from offset 0 on.
+        // READ_PLUS: end of file, one segment, which is data; its offset may look like READLINK.
         assert!(!is_result(4, &[68, 0, 1, 1, 0, 0, 0, 64]));
-        assert!(!is_result(4, &[]));
-        // In version 3 nothing else is marked.
-        assert!(is_result(3, &[0, 0, 64]));
+        assert!(!is_result(4, &[68, 0, 0, 1, 0, 27, 0, 64]));
+        assert!(is_result(3, &[68, 0, 1, 1, 0, 0, 0, 64]));
+        assert!(is_result(4, &[]));
     }
 }

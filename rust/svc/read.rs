@@ -214,10 +214,11 @@ fn examine(call: &mut Call) -> Result<(), DecodeError> {
     if header.kind == Kind::Msg {
         return Ok(());
     }
+    let len = state.layout.sink_len();
     let sink = &mut state.sink;
     let mut word = |at: u32| sink.as_mut()?.stream_mut().word(at as usize);
     if word(0) != Some(header.xid) {
         return Err(DecodeError::Xid { xid: header.xid });
     }
-    ulb::check_read(&header, message, word)
+    ulb::check_read(&header, message, word, len)
 }

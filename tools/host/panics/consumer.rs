@@ -14,6 +14,7 @@ use svcrdma_proto::header::{decode, Header, Received};
 use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::sq::{SendQueue, Signals};
+use svcrdma_proto::ulb;
 
 #[no_mangle]
 pub fn use_decode(msg: &[u8]) -> Result<Received, DecodeError> {
@@ -39,6 +40,21 @@ pub fn use_lists(header: &Header, msg: &[u8]) -> (u64, Option<u32>) {
 #[no_mangle]
 pub fn use_layout(header: &Header, msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
     layout::plan(header, msg, pages)
+}
+
+#[no_mangle]
+pub fn use_ulb_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
+    ulb::check_inline(header, msg)
+}
+
+#[no_mangle]
+pub fn use_ulb_read(header: &Header, msg: &[u8], call: &[u32]) -> Result<(), DecodeError> {
+    ulb::check_read(header, msg, |at| call.get(at as usize / 4).copied(), 4096)
+}
+
+#[no_mangle]
+pub fn use_ulb_result(version: u32, stream: &[u32], result: &Payload) -> bool {
+    ulb::is_result(version, |at| stream.get(at as usize / 4).copied(), result)
 }
 
 #[no_mangle]

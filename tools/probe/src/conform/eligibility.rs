@@ -80,22 +80,29 @@ fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>)
         .file()
         .rsplit_once('/')
         .map_or("", |(folder, _)| folder);
+    // One that is left from before.
+    remove(&mut peer, folder)?;
     make_link(&mut peer, &mut memory, folder)?;
     let xid = peer.xid();
     let whole = Compound::at(xid, folder).remove(NAME).finish().inline;
     let (call, name) = whole.split_at(whole.len() - NAME.len().next_multiple_of(4));
     let message = reduced(&mut memory, xid, call, &name[..NAME.len()])?;
     refused(&mut peer, &form(&mut memory, message)?)?;
-    // It is still there.
+    let was_there = remove(&mut peer, folder)?;
+    require(was_there, "it was done nevertheless")
+}
+
+/// Removes the link; whether it was there.
+fn remove(peer: &mut Peer, folder: &str) -> Result<bool> {
     let xid = peer.xid();
-    let whole = Compound::at(xid, folder).remove(NAME).finish();
-    let reply = reply_to(&mut peer, &Message::inline(xid, whole.inline))?;
+    let call = Compound::at(xid, folder).remove(NAME).finish();
+    let reply = reply_to(peer, &Message::inline(xid, call.inline))?;
     let removed = || {
         let mut results = Results::new(xid, &reply.body)?;
         results.at(folder)?;
         results.good(operation::REMOVE)
     };
-    require(removed().is_some(), "it was done nevertheless")
+    Ok(removed().is_some())
 }
 
 /// Makes a link of this name, whose text may go by Read chunk.
