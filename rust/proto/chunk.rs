@@ -92,17 +92,14 @@ impl ReadList {
     /// A list without elements.
     pub const EMPTY: Self = Self { at: 0, count: 0 };
 
-    /// Takes a Read list off `reader`; positions must be multiples of 4.
+    /// Takes a Read list off `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>, xid: u32) -> Result<Self, DecodeError> {
         let at = reader.at();
         let mut count = 0u32;
         while present(reader, xid)? {
-            let position = reader.word().ok_or(DecodeError::Truncated { xid })?;
-            if position & 3 != 0 {
-                return Err(DecodeError::Misaligned { xid });
-            }
+            // Position and segment.
             reader
-                .skip(1, SEGMENT_LEN)
+                .skip(1, 4 + SEGMENT_LEN)
                 .ok_or(DecodeError::Truncated { xid })?;
             count = count.saturating_add(1);
         }
@@ -112,6 +109,11 @@ impl ReadList {
     /// Whether the client offered no Read chunk.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Whether all positions are multiples of 4.
+    pub(crate) fn is_aligned(&self, msg: &[u8]) -> bool {
+        self.iter(msg).all(|read| read.position & 3 == 0)
     }
 
     /// Returns the elements in the order of the list.

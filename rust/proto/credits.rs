@@ -49,8 +49,8 @@ impl Room {
 /// How many Calls to a client that grants `granted` are outstanding at most: half as many.
 ///
 /// Linux's client has two buffers for each credit that it grants, and one is its own again only when
-/// the Send of the reply has completed, for which it asks with every sixteenth Send. Without a
-/// buffer it disconnects (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
+/// it knows that the Send of the reply has completed, for which it asks with some Sends only. When a
+/// Call finds no buffer it disconnects (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
 pub fn callbacks(granted: u32) -> u32 {
     (granted / 2).max(1)
 }
@@ -100,19 +100,20 @@ impl Credits {
         self.unanswered
     }
 
-    /// A Call was received that asks for `requested` credits.
+    /// A Call was received that asks for `requested` credits. `None` of what may be a Call but cannot
+    /// be decoded: what it asks for does not count (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///
     /// [`Overrun`] if there is no room for so many; the Call is not counted.
-    pub fn on_call(&mut self, requested: u32) -> Result<(), Overrun> {
+    pub fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
         if self.unanswered >= self.most {
             return Err(Overrun);
         }
         self.unanswered = self.unanswered.saturating_add(1);
         self.peak = self.peak.max(self.unanswered);
         self.calls = self.calls.saturating_add(1);
-        self.requested = requested;
+        self.requested = requested.into().unwrap_or(self.requested);
         Ok(())
     }
 
@@ -170,6 +171,18 @@ mod tests {
             granted = credits.on_reply(room, LIMIT);
         }
         granted
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_asks_for_nothing() {
+        let mut credits = Credits::new(LIMIT);
+        assert_eq!(credits.on_call(None), Ok(()));
+        assert_eq!(credits.on_reply(Room::Enough, LIMIT), START);
+        assert_eq!(credits.on_call(7), Ok(()));
+        assert_eq!(credits.on_call(None), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(credits.on_reply(Room::Enough, LIMIT), 7);
+        }
     }
 
     #[test]

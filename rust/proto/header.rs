@@ -86,10 +86,9 @@ pub enum Received {
     Reverse(Reverse),
     /// RDMA_ERROR, which can only be meant for a reverse-direction Call.
     Error {
-        /// XID.
+        /// XID. The credits do not count: there is no RPC message that says what they are for (RFC
+        /// 8167, section 4.1).
         xid: u32,
-        /// The credits that the client grants for reverse-direction Calls.
-        credits: u32,
     },
     /// RDMA_DONE, which is obsolete, or an RDMA_ERROR that says what nobody knows.
     Ignored,
@@ -132,7 +131,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     if proc == procedure::ERROR {
         let is_known = report::is_known(&mut reader)?;
         return Ok(match is_known && version == VERSION {
-            true => Received::Error { xid, credits },
+            true => Received::Error { xid },
             false => Received::Ignored,
         });
     }
@@ -162,7 +161,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     };
     match kind {
         Kind::Msg => inline(header, msg, reader),
-        Kind::Nomsg if reads.len_at(msg, 0).is_some() => served(header),
+        Kind::Nomsg if reads.len_at(msg, 0).is_some() => served(header, msg),
         Kind::Nomsg => Err(DecodeError::NoBody { xid }),
     }
 }
@@ -177,12 +176,16 @@ fn fixed(reader: &mut Reader<'_>) -> Option<(u32, u32, u32, u32)> {
     ))
 }
 
-/// Takes a Call, if it has no more Write chunks than are served.
-fn served(header: Header) -> Result<Received, DecodeError> {
-    match header.writes.chunks() > MAX_WRITE_CHUNKS {
-        true => Err(DecodeError::TooManyWrites { xid: header.xid }),
-        false => Ok(Received::Call(header)),
+/// Takes a Call, if its positions can be right and it has no more Write chunks than are served.
+fn served(header: Header, msg: &[u8]) -> Result<Received, DecodeError> {
+    let xid = header.xid;
+    if !header.reads.is_aligned(msg) {
+        return Err(DecodeError::Misaligned { xid });
     }
+    if header.writes.chunks() > MAX_WRITE_CHUNKS {
+        return Err(DecodeError::TooManyWrites { xid });
+    }
+    Ok(Received::Call(header))
 }
 
 /// Finds out the direction of an RDMA_MSG; `reader` stands at the RPC message.
@@ -195,7 +198,7 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
     match direction {
         0 if rpc_xid != xid => Err(DecodeError::Xid { xid }),
         0 if header.reads.len_at(msg, 0).is_some() => Err(DecodeError::TwoBodies { xid }),
-        0 => served(header),
+        0 => served(header, msg),
         1 if header.reads.is_empty() && header.writes.is_empty() && header.reply.is_none() => {
             Ok(Received::Reverse(Reverse {
                 xid,
@@ -245,7 +248,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_version_of_what_they_are_about() {
-        let error = Ok(Received::Error { xid: 5, credits: 1 });
+        let error = Ok(Received::Error { xid: 5 });
         assert_eq!(decoded(&[5, 1, 1, 4, 2]), error);
         for version in [0, 2, 7] {
             assert_eq!(decoded(&[5, version, 1, 4, 2]), Ok(Received::Ignored));
@@ -308,8 +311,10 @@ mod tests {
     #[test]
     fn reverse_replies_have_no_chunks() {
         let drop = Err(DecodeError::ReverseChunks);
-        let reads = [5, 1, 3, 0, 1, 8, 7, 7, 0, 0, 0, 0, 0, 6, 1];
-        assert_eq!(decoded(&reads), drop);
+        for position in [0, 8, 9] {
+            let reads = [5, 1, 3, 0, 1, position, 7, 7, 0, 0, 0, 0, 0, 6, 1];
+            assert_eq!(decoded(&reads), drop);
+        }
         assert_eq!(decoded(&[5, 1, 3, 0, 0, 1, 0, 0, 0, 6, 1]), drop);
         assert_eq!(decoded(&[5, 1, 3, 0, 0, 0, 1, 0, 6, 1]), drop);
     }
@@ -326,7 +331,7 @@ mod tests {
         let empty = decoded(&[xid, 1, 3, 1, 0, 0, 0]);
         assert_eq!(empty, Err(DecodeError::NoBody { xid }));
         for position in [1, 2, 3, 5, u32::MAX] {
-            let odd = decoded(&read(1, position));
+            let odd = decoded(&read(0, position));
             assert_eq!(odd, Err(DecodeError::Misaligned { xid }));
         }
     }

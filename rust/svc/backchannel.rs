@@ -61,7 +61,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     let body = message.message().get(reverse.body..).unwrap_or(&[]);
     // The RPC message has the XID as well (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
-    match is_same && complete(endpoint, reverse.xid, body, reverse.credits) {
+    match is_same && complete(endpoint, reverse.xid, body, Some(reverse.credits)) {
         true => endpoint.shared.counters.callback_replies.inc(),
         false => endpoint.shared.counters.ignored.inc(),
     }
@@ -69,9 +69,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
 
 /// The peer could not take the Call of ours with this XID: nfsd is told, and does not wait for a
 /// reply, unless that happens all the time. In a completion.
-pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
-    let is_told =
-        !endpoint.has_refused() && complete(endpoint, xid, &rpc::system_error(xid), credits);
+pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
+    let is_told = !endpoint.has_refused() && complete(endpoint, xid, &rpc::system_error(xid), None);
     match is_told {
         true => {
             endpoint.set_refused();
@@ -81,8 +80,8 @@ pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32, credits: u32) {
     }
 }
 
-/// Whether a Call of ours has waited for this reply.
-fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], credits: u32) -> bool {
+/// Whether a Call of ours has waited for this reply, which grants so many credits if it says so.
+fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
     let channel = endpoint.shared.channel();
-    channel.is_some_and(|channel| channel.complete(xid, reply, callbacks(credits)))
+    channel.is_some_and(|channel| channel.complete(xid, reply, granted.map(callbacks)))
 }

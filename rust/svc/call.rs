@@ -127,7 +127,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     match decoded {
         Ok(Received::Call(header)) => {
             endpoint.shared.counters.calls.inc();
-            if !endpoint.shared.count_call(header.credits) {
+            if !endpoint.shared.count_call(Some(header.credits)) {
                 endpoint.shared.counters.calls_dropped.inc();
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
@@ -151,15 +151,11 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
             }
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
-        Ok(Received::Error { xid, credits }) => backchannel::refused(endpoint, xid, credits),
+        Ok(Received::Error { xid }) => backchannel::refused(endpoint, xid),
         Ok(Received::Ignored) => endpoint.shared.counters.ignored.inc(),
         Err(e) => {
             let is_answered = e.answer() != Answer::Drop;
-            if is_answered
-                && !endpoint
-                    .shared
-                    .count_call(requested_credits(call.message()))
-            {
+            if is_answered && !endpoint.shared.count_call(None) {
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
             }
@@ -173,12 +169,6 @@ fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, 
     let layout = layout::plan(header, message, endpoint.max_pages)?;
     ulb::check_inline(header, message)?;
     Ok(layout)
-}
-
-/// The credits word of a message that has at least the fixed part of a header (RFC 8166, 4.2).
-fn requested_credits(message: &[u8]) -> u32 {
-    let word = message.get(8..12).and_then(|word| word.try_into().ok());
-    word.map_or(1, u32::from_be_bytes)
 }
 
 /// Answers what cannot be decoded, or drops it.

@@ -252,11 +252,11 @@ impl Shared {
         }
     }
 
-    /// A Call has come that asks for `credits`; `false` if it is one too many.
-    pub(super) fn count_call(&self, credits: u32) -> bool {
+    /// A Call has come that asks for so many credits, if that is known; `false` if it is one too many.
+    pub(super) fn count_call(&self, requested: Option<u32>) -> bool {
         let mut state = self.state.lock();
         state.calls = state.calls.wrapping_add(1);
-        state.credits.on_call(credits).is_ok()
+        state.credits.on_call(requested).is_ok()
     }
 
     /// A Call gets its reply: the credits to grant with it, at most `most`.

@@ -116,9 +116,9 @@ unsafe impl Sync for Channel {}
 
 impl Channel {
     /// Hands `reply`, an RPC message, to the Call with this XID; from now on `outstanding` Calls at
-    /// most may be. Whether there was such a Call with room for its reply. In process context; does
-    /// not sleep.
-    pub(crate) fn complete(&self, xid: u32, reply: &[u8], outstanding: u32) -> bool {
+    /// most may be, if there is such a Call. Whether there was, with room for its reply. In process
+    /// context; does not sleep.
+    pub(crate) fn complete(&self, xid: u32, reply: &[u8], outstanding: Option<u32>) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_queue_lock(xprt) };
@@ -126,7 +126,9 @@ impl Channel {
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
         let done = !rqst.is_null() && {
             // Before the Call is over, and another one may go.
-            self.limit(outstanding.clamp(1, SLOTS));
+            if let Some(calls) = outstanding {
+                self.limit(calls.clamp(1, SLOTS));
+            }
             // SAFETY: A request is there as long as it is in the queue, which the lock protects.
             unsafe { Self::fill(rqst, reply) }
         };

@@ -61,22 +61,22 @@ struct Session {
     client: u64,
     /// That of the next COMPOUND.
     sequence: u32,
-    /// A callback that has come.
-    callback: Option<Reply>,
+    /// Callbacks that have come.
+    callbacks: Vec<Reply>,
 }
 
 /// Makes a session on the connection of `peer` and returns a callback, which awaits its answer. The
 /// lock is one of the file `path`.
 pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
     let session = Session::new(peer, 1)?;
-    session.provoke(peer, path, "waiter")?.callback(peer)
+    session.provoke(peer, path, &["waiter"])?.callback(peer)
 }
 
 /// The same while another client has a session on this connection, made later.
 pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Reply> {
     let session = Session::new(peer, 1)?;
     Session::new(peer, 1)?;
-    session.provoke(peer, path, "waiter")?.callback(peer)
+    session.provoke(peer, path, &["waiter"])?.callback(peer)
 }
 
 /// The same for an owner with a name of 1000 bytes, which the callback repeats; does not wait for
@@ -84,7 +84,16 @@ pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Rep
 pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
     let session = Session::new(peer, 1)?;
     let waiter = "w".repeat(1000);
-    Ok(session.provoke(peer, path, &waiter)?.callback)
+    let session = session.provoke(peer, path, &[&waiter])?;
+    Ok(session.callbacks.into_iter().next())
+}
+
+/// The same for `count` owners, each of which gets a callback; returns those that have come already.
+pub(crate) fn provoke_callbacks(peer: &mut Peer, path: &str, count: u32) -> Result<Vec<Reply>> {
+    let session = Session::new(peer, 1)?;
+    let waiters: Vec<String> = (0..count).map(|nth| format!("waiter {nth}")).collect();
+    let waiters: Vec<&str> = waiters.iter().map(String::as_str).collect();
+    Ok(session.provoke(peer, path, &waiters)?.callbacks)
 }
 
 /// Makes a session of NFSv4.2 on the connection of `peer` and reads the first `count` bytes of the
@@ -153,7 +162,7 @@ impl Session {
             id: [0; 4],
             client: 0,
             sequence: 1,
-            callback: None,
+            callbacks: Vec::new(),
         };
         let first = session.exchange_id(peer)?;
         session.create(peer, first)?;
@@ -163,14 +172,16 @@ impl Session {
         Ok(session)
     }
 
-    /// Has `waiter` wait for a lock of the file `path`, and lets it go.
-    fn provoke(mut self, peer: &mut Peer, path: &str, waiter: &str) -> Result<Self> {
+    /// Has `waiters` wait for a lock of the file `path`, and lets it go.
+    fn provoke(mut self, peer: &mut Peer, path: &str, waiters: &[&str]) -> Result<Self> {
         let open = self.open(peer, path)?;
         let held = self.lock(peer, path, open, "holder", WRITE_LOCK)?;
         let held = held.ok_or_else(|| Error::new("LOCK is denied"))?;
-        let waits = self.lock(peer, path, open, waiter, WRITE_LOCK_WAIT)?;
-        if waits.is_some() {
-            return Err(Error::new("two owners have one lock"));
+        for waiter in waiters {
+            let got = self.lock(peer, path, open, waiter, WRITE_LOCK_WAIT)?;
+            if got.is_some() {
+                return Err(Error::new("two owners have one lock"));
+            }
         }
         self.unlock(peer, path, held)?;
         Ok(self)
@@ -178,10 +189,10 @@ impl Session {
 
     /// Waits for a callback.
     fn callback(mut self, peer: &mut Peer) -> Result<Reply> {
-        while self.callback.is_none() {
+        while self.callbacks.is_empty() {
             self.receive(peer, None)?;
         }
-        self.callback.ok_or_else(|| Error::new("no callback"))
+        Ok(self.callbacks.remove(0))
     }
 
     /// Gets a client ID; returns the sequence number for its first session.
@@ -352,7 +363,7 @@ impl Session {
     fn receive(&mut self, peer: &mut Peer, xid: Option<u32>) -> Result<Option<Reply>> {
         match peer.receive(PATIENCE)? {
             Incoming::Answer(Answer::Reply(reply)) if is_call(&reply.body) => {
-                self.callback = Some(reply);
+                self.callbacks.push(reply);
                 Ok(None)
             }
             Incoming::Answer(Answer::Reply(reply)) if Some(reply.xid) == xid => Ok(Some(reply)),

@@ -10,6 +10,7 @@ use svcrdma_proto::layout;
 use svcrdma_proto::layout::ReadCursor;
 use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Payload, WriteCursor};
+use svcrdma_proto::ulb;
 
 /// Reads back everything a header says.
 pub(crate) fn respec(header: &Header, msg: &[u8]) -> Spec {
@@ -77,6 +78,9 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
         }
     };
     header.invalidatable(msg);
+    let _ = ulb::check_inline(&header, msg);
+    let word = |at: u32| Some(u32::from_be_bytes(*msg.get(at as usize..)?.first_chunk()?));
+    let _ = ulb::check_read(&header, msg, word, len);
     if let Ok(layout) = layout::plan(&header, msg, pages) {
         assert!(layout.pages() <= pages);
         let mut left = u64::from(layout.sink_len());
@@ -175,8 +179,7 @@ impl Words<'_> {
     fn lists(&mut self) -> Option<Lists> {
         let (mut reads, mut writes) = (vec![], vec![]);
         while self.present()? {
-            let position = self.next().filter(|position| position % 4 == 0)?;
-            reads.push((position, self.segment()?));
+            reads.push((self.next()?, self.segment()?));
         }
         while self.present()? {
             writes.push(self.chunk()?);
@@ -235,7 +238,8 @@ fn directed(spec: Spec) -> Meaning {
     let mut words = Words(&spec.body);
     let rpc_xid = words.next();
     let direction = words.next();
-    let served = spec.writes.len() <= 16;
+    let aligned = spec.reads.iter().all(|(position, _)| position % 4 == 0);
+    let served = aligned && spec.writes.len() <= 16;
     match (spec.nomsg, direction) {
         (true, _) if at_zero && served => Meaning::Call(spec),
         (false, Some(0)) if !at_zero && served && rpc_xid == Some(xid) => Meaning::Call(spec),

@@ -65,6 +65,21 @@ pub(super) const ROWS: &[Row] = &[
             other => Err(Error::new(format!("no reply but {other:?}"))),
         }
     }),
+    Row::script(
+        "RFC 8166, 3.3.2",
+        "Call of 1024 bytes without private data",
+        |b| {
+            let manners = Manners {
+                private_data: Vec::new(),
+                ..Manners::default()
+            };
+            let mut peer = Peer::connect(&b.target, manners)?;
+            match long_call(&mut peer, 1024)? {
+                Incoming::Answer(Answer::Reply(_)) => peer.null().map(drop),
+                other => Err(Error::new(format!("no reply but {other:?}"))),
+            }
+        },
+    ),
     Row::script("RFC 8166, 3.3.2", "Call of one byte more", |b| {
         let (mut peer, threshold) = caller(b)?;
         match long_call(&mut peer, threshold + 1)? {
@@ -75,9 +90,8 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// What surrounds the data of the READ in its reply: 28 bytes of transport header, 24 of RPC
-/// header, 12 of COMPOUND header, 8 per operation and 8 of READ; a few more per path component.
-const AROUND: u32 = 200;
+/// Bytes of a transport header without chunks.
+const HEADER: u32 = 28;
 
 /// What this side sends and receives at most, by its private data.
 const SIZE: u32 = 4096;
@@ -108,22 +122,31 @@ fn replies(bench: &Bench<'_>, private_data: &[u8], size: u32) -> Result {
     let server = cm::Peer::parse(peer.private_data());
     let threshold = size.min(server.send).min(8192);
     peer.null()?;
-    let below = is_inline(&mut peer, bench.file(), threshold - AROUND)?;
+    // What surrounds the data.
+    let around = inline_reply(&mut peer, bench.file(), 4)?.map(|len| len - 4);
+    let around = around.ok_or_else(|| Error::new("not even 4 bytes come inline"))?;
+    let fits = threshold - around;
+    let exact = inline_reply(&mut peer, bench.file(), fits)?;
     require(
-        below,
-        format!("less than {threshold} bytes do not come inline"),
+        exact == Some(threshold),
+        format!("{threshold} bytes do not come inline"),
     )?;
-    let above = is_inline(&mut peer, bench.file(), threshold)?;
-    require(!above, format!("more than {threshold} bytes come inline"))
+    let above = inline_reply(&mut peer, bench.file(), fits + 4)?;
+    require(
+        above.is_none(),
+        format!("{} bytes come inline", threshold + 4),
+    )
 }
 
-/// Whether a READ of `count` bytes is answered inline.
-fn is_inline(peer: &mut Peer, file: &str, count: u32) -> Result<bool> {
+/// Returns the length of the reply to a READ of `count` bytes, if it comes inline.
+fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> {
     let xid = peer.xid();
     let message = Message::inline(xid, rpc::read(xid, file, count));
     match peer.exchange(&message)? {
-        Incoming::Answer(Answer::Reply(reply)) if reply.body.len() > count as usize => Ok(true),
-        Incoming::Answer(Answer::ErrChunk { .. }) => Ok(false),
+        Incoming::Answer(Answer::Reply(reply)) if reply.body.len() > count as usize => {
+            Ok(Some(HEADER + reply.body.len() as u32))
+        }
+        Incoming::Answer(Answer::ErrChunk { .. }) => Ok(None),
         other => Err(Error::new(format!("a READ of {count} bytes got {other:?}"))),
     }
 }

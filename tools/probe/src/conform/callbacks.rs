@@ -21,6 +21,9 @@ use svcrdma_proto::{
 const REFUSING: Duration = Duration::from_secs(5);
 const MOST_REPEATED: u32 = 50;
 
+/// So long after the last one no callback is expected before another is answered.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// How long a callback that is made again at once may take to come.
 const REPEATING: Duration = Duration::from_secs(1);
 
@@ -131,16 +134,17 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::file_script("RFC 8167, 5.3", "callback answered with chunks", |b| {
         let (mut peer, callback) = called(b)?;
-        let mut message = Message::inline(callback.xid, success(&callback)?);
-        message.reads = vec![ReadSegment {
-            position: 24,
-            segment: Segment {
-                handle: 1,
-                length: 4,
-                offset: 0,
-            },
-        }];
-        peer.send(&message)?;
+        let segment = Segment {
+            handle: 1,
+            length: 4,
+            offset: 0,
+        };
+        // The second would be wrong in a Call, too.
+        for position in [24, 25] {
+            let mut message = Message::inline(callback.xid, success(&callback)?);
+            message.reads = vec![ReadSegment { position, segment }];
+            peer.send(&message)?;
+        }
         still_served(&mut peer, pass_over)
     }),
     Row::file_script("RFC 8167, 5.1", "callbacks beside another session", |b| {
@@ -149,6 +153,28 @@ pub(super) const ROWS: &[Row] = &[
         let answer = success(&callback)?;
         peer.send(&Message::inline(callback.xid, answer))?;
         still_served(&mut peer, pass_over)
+    }),
+    Row::file_script("RFC 8167, 4.1", "no more callbacks than credits", |b| {
+        let answers = [3, 1, 8, 1, 2, 5];
+        let mut peer = b.peer()?;
+        let mut waiting = session::provoke_callbacks(&mut peer, b.file(), answers.len() as u32)?;
+        // As long as no reply has said more; and one that was granted before may be under way.
+        let (mut granted, mut earlier) = (1, 1);
+        for credits in answers {
+            let before = waiting.len();
+            gather(&mut peer, &mut waiting)?;
+            require(
+                waiting.len() == before || waiting.len() <= granted.max(earlier),
+                format!("{} at a time for {granted} credits", waiting.len()),
+            )?;
+            require(!waiting.is_empty(), "a callback did not come")?;
+            let callback = waiting.remove(0);
+            let mut message = Message::inline(callback.xid, success(&callback)?);
+            message.credits = credits;
+            peer.send(&message)?;
+            (granted, earlier) = (credits as usize, granted);
+        }
+        require(waiting.is_empty(), "one came twice")
     }),
     Row::file_script(
         "RFC 8167, 5.3",
@@ -183,6 +209,20 @@ fn called(bench: &Bench<'_>) -> Result<(Peer, Reply)> {
     let mut peer = bench.peer()?;
     let callback = session::provoke_callback(&mut peer, bench.file())?;
     Ok((peer, callback))
+}
+
+/// Adds callbacks to `waiting`, at least one in all, until none comes any more.
+fn gather(peer: &mut Peer, waiting: &mut Vec<Reply>) -> Result {
+    loop {
+        let patience = if waiting.is_empty() { PATIENCE } else { PAUSE };
+        match peer.receive(patience)? {
+            Incoming::Silence => return Ok(()),
+            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+                waiting.push(reply);
+            }
+            incoming => return Err(Error::new(format!("{incoming:?}"))),
+        }
+    }
 }
 
 /// The reply to a callback.

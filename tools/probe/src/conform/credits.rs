@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::script("RFC 8166, 3.3.1", "errors grant credits too", |b| {
         let mut peer = b.peer()?;
-        for (version, procedure) in [(2, procedure::MSG), (VERSION, 5)] {
+        for (version, procedure) in [(2, procedure::MSG), (VERSION, NO_PROCEDURE)] {
             let xid = peer.xid();
             let head = [xid, version, 1, procedure, 0, 0, 0];
             peer.send_bytes(&Xdr::new().words(&head).raw(&rpc::null(xid)).into_bytes())?;
@@ -37,6 +37,25 @@ pub(super) const ROWS: &[Row] = &[
         }
         peer.null().map(drop)
     }),
+    Row::script(
+        "RFC 8167, 4.1",
+        "credits asked for by what cannot be decoded",
+        |b| {
+            let mut peer = b.peer()?;
+            let granted = null(&mut peer, ASKED)?;
+            require(granted > 1, "too few to tell")?;
+            let xid = peer.xid();
+            let mut message = Message::inline(xid, rpc::null(xid));
+            message.credits = 1;
+            message.procedure = NO_PROCEDURE;
+            match peer.exchange(&message)? {
+                Incoming::Answer(answer) if answer.credits() >= Some(granted) => Ok(()),
+                other => Err(Error::new(format!(
+                    "{granted} were granted before, then {other:?}"
+                ))),
+            }
+        },
+    ),
     Row::script("RFC 8166, 3.3.1", "as many Calls as credits at once", |b| {
         at_once(b, 0).and_then(|answered| require(answered, "a Call was not answered"))
     }),
@@ -46,6 +65,12 @@ pub(super) const ROWS: &[Row] = &[
         b.peer().map(drop)
     }),
 ];
+
+/// A procedure that there is not.
+const NO_PROCEDURE: u32 = 5;
+
+/// Credits that any server has.
+const ASKED: u32 = 4;
 
 /// The most credits that are asked for.
 const MOST: u32 = 128;

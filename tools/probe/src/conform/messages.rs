@@ -6,7 +6,7 @@ use super::row::{Bench, Check, Needs, Row};
 use crate::{
     error::{Error, Result},
     ffi::Region,
-    message::{procedure, Answer, Message},
+    message::{procedure, Answer, Message, Reply},
     peer::{Incoming, Peer, SILENCE},
     rpc,
     xdr::Xdr,
@@ -159,7 +159,7 @@ fn look(peer: &mut Peer, xid: u32, sent: u32, quiet: bool) -> Result<Seen> {
         Incoming::Silence => Seen::Nothing,
         Incoming::Closed => Seen::Closed,
         Incoming::Answer(answer) if answer.xid() != Some(xid) => Seen::Garbage,
-        Incoming::Answer(Answer::Reply(_)) => Seen::Reply,
+        Incoming::Answer(Answer::Reply(reply)) if is_good(xid, &reply) => Seen::Reply,
         Incoming::Answer(Answer::ErrVers {
             version,
             low: 1,
@@ -169,6 +169,11 @@ fn look(peer: &mut Peer, xid: u32, sent: u32, quiet: bool) -> Result<Seen> {
         Incoming::Answer(Answer::ErrChunk { .. }) => Seen::ErrChunk,
         Incoming::Answer(_) => Seen::Garbage,
     })
+}
+
+/// Whether Call `xid` was executed, as far as can be seen here: of an RDMA_NOMSG nothing can.
+fn is_good(xid: u32, reply: &Reply) -> bool {
+    reply.procedure == procedure::NOMSG || rpc::results(xid, &reply.body).is_some()
 }
 
 /// A row that needs no file.
@@ -204,6 +209,14 @@ const CHUNK: &[Seen] = &[Seen::ErrChunk];
 const NOTHING: &[Seen] = &[Seen::Nothing];
 const CLOSED: &[Seen] = &[Seen::Closed];
 const REPLY: &[Seen] = &[Seen::Reply];
+
+/// Returns `segment` with a handle that means nothing.
+fn wrong(segment: Segment) -> Segment {
+    Segment {
+        handle: segment.handle ^ 0x5a5a_5a5a,
+        ..segment
+    }
+}
 
 /// More than any server takes in one Call.
 const HUGE: u32 = u32::MAX - 3;
@@ -372,12 +385,34 @@ pub(super) const ROWS: &[Row] = &[
         |p| {
             let call = rpc::write(p.xid, 64);
             let mut message = Message::inline(p.xid, call.inline);
-            let mut segment = p.segment(64);
-            segment.handle ^= 0x5a5a_5a5a;
             message.reads.push(ReadSegment {
                 position: call.position,
-                segment,
+                segment: wrong(p.segment(64)),
             });
+            message.encode()
+        },
+    ),
+    row(
+        "RFC 8166, 4.5.3",
+        "position-zero chunk with a wrong rkey",
+        CLOSED,
+        |p| {
+            let mut message = Message::inline(p.xid, Vec::new());
+            message.procedure = procedure::NOMSG;
+            message.reads.push(ReadSegment {
+                position: 0,
+                segment: wrong(p.segment(64)),
+            });
+            message.encode()
+        },
+    ),
+    file_row(
+        "RFC 8166, 4.5.3",
+        "Reply chunk with a wrong rkey",
+        CLOSED,
+        |p| {
+            let mut message = Message::inline(p.xid, rpc::read(p.xid, p.file, 65536));
+            message.reply = Some(vec![wrong(p.segment(70_000))]);
             message.encode()
         },
     ),
@@ -402,9 +437,7 @@ pub(super) const ROWS: &[Row] = &[
         CLOSED,
         |p| {
             let mut message = Message::inline(p.xid, rpc::read(p.xid, p.file, 65536));
-            let mut segment = p.segment(65536);
-            segment.handle ^= 0x5a5a_5a5a;
-            message.writes.push(vec![segment]);
+            message.writes.push(vec![wrong(p.segment(65536))]);
             message.encode()
         },
     ),
