@@ -115,9 +115,9 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 impl Channel {
-    /// Hands `reply`, an RPC message, to the Call with this XID; from now on `outstanding` Calls at
-    /// most may be, if there is such a Call. Whether there was, with room for its reply. In process
-    /// context; does not sleep.
+    /// Hands `reply`, an RPC message, to the Call with this XID; if there is one, no more than
+    /// `outstanding` Calls are under way from now on. Whether there was, with room for its reply. In
+    /// process context; does not sleep.
     pub(crate) fn complete(&self, xid: u32, reply: &[u8], outstanding: Option<u32>) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
