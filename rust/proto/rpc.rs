@@ -12,8 +12,8 @@ const RPCSEC_GSS: u32 = 6;
 pub(crate) enum Arguments {
     /// From this byte on.
     At(u32),
-    /// RPCSEC_GSS has put something else in their place (RFC 2203, sections 5.2.2 and 5.3.2).
-    Wrapped,
+    /// RPCSEC_GSS has put something else there (RFC 2203, sections 5.2.2 and 5.3.2).
+    Wrapped(u32),
 }
 
 /// Looks for the arguments of a Call: behind credential and verifier (RFC 5531, section 9). `word`
@@ -23,11 +23,13 @@ pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<Argu
     let (flavor, credential) = (word(24)?, word(28)?);
     let verifier = wire::padded(credential)?.checked_add(32)?;
     let len = word(verifier.checked_add(4)?)?;
-    if flavor == RPCSEC_GSS && !gss_plain(word, credential)? {
-        return Some(Arguments::Wrapped);
-    }
     let at = verifier.checked_add(8)?.checked_add(wire::padded(len)?)?;
-    Some(Arguments::At(at))
+    Some(
+        match flavor == RPCSEC_GSS && !gss_plain(word, credential)? {
+            true => Arguments::Wrapped(at),
+            false => Arguments::At(at),
+        },
+    )
 }
 
 /// Whether an RPCSEC_GSS credential of `len` bytes leaves the arguments as they are: version 1,
@@ -98,7 +100,7 @@ mod tests {
             found(&words)
         };
         let plain = Some(Arguments::At(60));
-        let wrapped = Some(Arguments::Wrapped);
+        let wrapped = Some(Arguments::Wrapped(60));
         assert_eq!(found(6, 20, 1, 0, 1), plain);
         // Integrity, privacy, and what nobody knows.
         for service in [0, 2, 3, 4] {
@@ -114,6 +116,6 @@ mod tests {
             assert_eq!(found(6, 20, version, 0, 1), wrapped);
         }
         // What follows a short credential is not part of it.
-        assert_eq!(found(6, 16, 1, 0, 1), wrapped);
+        assert_eq!(found(6, 16, 1, 0, 1), Some(Arguments::Wrapped(56)));
     }
 }

@@ -153,9 +153,12 @@ impl Items {
 impl Item {
     /// What it is. `None`: something that is not to be taken out.
     fn kind(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<ItemKind> {
+        // None may lie in the RPC header: words behind it would not be where they are looked for.
         match rpc::arguments(&mut word)? {
-            Arguments::Wrapped => return Some(ItemKind::Wrapped),
-            Arguments::At(arguments) if self.at < arguments => return None,
+            Arguments::At(arguments) | Arguments::Wrapped(arguments) if self.at < arguments => {
+                return None;
+            }
+            Arguments::Wrapped(_) => return Some(ItemKind::Wrapped),
             Arguments::At(_) => {}
         }
         let called = (word(12)?, word(16)?, word(20)?);
@@ -342,9 +345,12 @@ mod tests {
             words[6..12].copy_from_slice(&[6, 20, 1, 0, 99, service]);
             words
         };
-        assert!(both(&gss(2), &[(80, 64)]));
-        assert!(both(&gss(3), &[(80, 64)]));
-        assert!(!both(&gss(1), &[(80, 64)]));
+        // The arguments begin at byte 60.
+        for (service, good) in [(1, false), (2, true), (3, true)] {
+            assert_eq!(both(&gss(service), &[(60, 64)]), good, "{service}");
+            assert!(!inline(&gss(service), &[(24, 64)]));
+            assert!(!inline(&gss(service), &[(56, 64)]));
+        }
     }
 
     #[test]
