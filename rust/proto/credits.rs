@@ -46,15 +46,6 @@ impl Room {
     }
 }
 
-/// How many Calls to a client that grants `granted` are outstanding at most: half as many.
-///
-/// Linux's client has two buffers for each credit that it grants, and one is its own again only when
-/// it knows that the Send of the reply has completed, for which it asks with some Sends only. When a
-/// Call finds no buffer it disconnects (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
-pub fn callbacks(granted: u32) -> u32 {
-    (granted / 2).max(1)
-}
-
 /// Credits of a connection.
 ///
 /// # Invariants
@@ -182,20 +173,6 @@ mod tests {
         assert_eq!(credits.on_call(None), Ok(()));
         for _ in 0..2 {
             assert_eq!(credits.on_reply(Room::Enough, LIMIT), 7);
-        }
-    }
-
-    #[test]
-    fn half_of_what_a_client_grants_is_used() {
-        for (granted, used) in [
-            (0, 1),
-            (1, 1),
-            (2, 1),
-            (3, 1),
-            (16, 8),
-            (u32::MAX, u32::MAX / 2),
-        ] {
-            assert_eq!(callbacks(granted), used, "{granted}");
         }
     }
 

@@ -27,6 +27,7 @@
     )
 )]
 
+pub mod callbacks;
 pub mod chunk;
 pub mod cm;
 pub mod credits;

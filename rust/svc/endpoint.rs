@@ -6,6 +6,7 @@
 //! completions alike; nobody ever sleeps for room.
 
 use super::{
+    backchannel::Callbacks,
     call::{
         self,
         Call,
@@ -46,7 +47,6 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Atomic,
             AtomicFlag,
             Relaxed, //
         },
@@ -93,10 +93,8 @@ pub(crate) struct Endpoint {
     pub(super) receives: Option<Receives<Endpoint>>,
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
-    /// Calls to the client that wait or are posted.
-    callbacks: Atomic<i32>,
-    /// Whether the client has refused one since the last tick.
-    has_refused: AtomicFlag,
+    #[pin]
+    pub(super) callbacks: Callbacks,
     space: Space,
     #[pin]
     quota: SpinLock<Quota>,
@@ -127,8 +125,7 @@ impl Endpoint {
                 copies,
                 receives,
                 failed: AtomicFlag::new(false),
-                callbacks: Atomic::new(0),
-                has_refused: AtomicFlag::new(false),
+                callbacks <- Callbacks::new(),
                 space: Space::new(),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
                 fifo <- fifo,
@@ -191,7 +188,7 @@ impl Endpoint {
             }
             Work::Reply(reply) => {
                 if reply.is_call() {
-                    self.end_callback();
+                    self.callbacks.end();
                 }
                 self.put_reply(reply);
             }
@@ -256,32 +253,6 @@ impl Endpoint {
         stats::RECEIVES_ADDED.add(u32::try_from(added).unwrap_or(u32::MAX));
     }
 
-    /// Counts one more Call to the client, which [`Self::end_callback`] takes back; `false` if
-    /// there are [`SLOTS`] already.
-    pub(super) fn begin_callback(&self) -> bool {
-        let before = self.callbacks.fetch_add(1, Relaxed);
-        if before >= SLOTS as i32 {
-            self.end_callback();
-            return false;
-        }
-        true
-    }
-
-    /// Whether nfsd has heard since the last tick that the client has refused a Call: it sends that
-    /// again at once, so it is told no more than once. With others it waits until it gives up.
-    pub(super) fn has_refused(&self) -> bool {
-        self.has_refused.load(Relaxed)
-    }
-
-    /// Nfsd was told that the client has refused a Call.
-    pub(super) fn set_refused(&self) {
-        self.has_refused.store(true, Relaxed);
-    }
-
-    pub(super) fn end_callback(&self) {
-        self.callbacks.add(-1, Relaxed);
-    }
-
     /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
         let left = || self.shared.device.pools.pages_left();
@@ -318,7 +289,7 @@ impl Endpoint {
             self.shared.close(Cause::QueuePair);
             return;
         }
-        self.has_refused.store(false, Relaxed);
+        self.callbacks.tick();
         self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),

@@ -352,10 +352,10 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
 
 /// Queues a Call to the client, unless too many wait: nfsd gives up on old ones, which wait on.
 pub(super) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
-    let call = match endpoint.begin_callback() {
+    let call = match endpoint.callbacks.begin() {
         true => match endpoint.submit(Work::Reply(call), None) {
             Err(Work::Reply(call)) => {
-                endpoint.end_callback();
+                endpoint.callbacks.end();
                 call
             }
             _ => return Ok(()),

@@ -100,6 +100,8 @@ counters! {
     callbacks = c"callbacks";
     /// Such Calls that are larger than what the client takes: not sent.
     callbacks_too_large = c"callbacks_too_large";
+    /// Such Calls for which the client has not granted a credit: not sent.
+    callbacks_without_credit = c"callbacks_without_credit";
     /// Such Calls that a client has answered with an error of the transport.
     callbacks_refused = c"callbacks_refused";
     /// Replies of clients to them.

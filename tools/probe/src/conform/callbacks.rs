@@ -24,6 +24,9 @@ const MOST_REPEATED: u32 = 50;
 /// So long after the last one no callback is expected before another is answered.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// A tenth of a lease of 90 s, after which Linux's nfsd gives a callback up, and a bit.
+const GIVEN_UP: Duration = Duration::from_secs(12);
+
 /// How long a callback that is made again at once may take to come.
 const REPEATING: Duration = Duration::from_secs(1);
 
@@ -176,6 +179,25 @@ pub(super) const ROWS: &[Row] = &[
         }
         require(waiting.is_empty(), "one came twice")
     }),
+    Row::file_script(
+        "RFC 8167, 4.1",
+        "callbacks without answers keep their credits",
+        |b| {
+            let mut peer = b.peer()?;
+            let mut waiting = session::provoke_callbacks(&mut peer, b.file(), 6)?;
+            gather(&mut peer, &mut waiting)?;
+            // Another one could come when the first is given up.
+            match peer.receive(GIVEN_UP)? {
+                Incoming::Silence => {
+                    require(waiting.len() == 1, format!("{} at a time", waiting.len()))?;
+                }
+                other => return Err(Error::new(format!("{other:?}"))),
+            }
+            let answer = success(&waiting[0])?;
+            peer.send(&Message::inline(waiting[0].xid, answer))?;
+            still_served(&mut peer, pass_over)
+        },
+    ),
     Row::file_script(
         "RFC 8167, 5.3",
         "no callback above the client's threshold",
