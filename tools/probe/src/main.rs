@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod call;
 mod compound;
 mod conform;
 mod error;
@@ -43,6 +44,9 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
 
   ping       connect, make NULL Calls, print what was agreed on and percentiles of the times
                --count N        Calls to make (5)
+  call       make the RPC Call on standard input, print where its reply was and the bytes, in JSON
+               --write N        bytes of a Write chunk to offer (0: none)
+               --reply N        bytes of a Reply chunk to offer (0: none)
   idle       open connections, a NULL Call and a GETATTR each, and hold them until standard
              input ends
                --count N        connections (1)
@@ -98,6 +102,11 @@ struct Command {
 }
 
 const COMMANDS: &[Command] = &[
+    Command {
+        name: "call",
+        options: call::OPTIONS,
+        run: call::run,
+    },
     Command {
         name: "conform",
         options: conform::OPTIONS,

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `call`: makes the RPC Call on its standard input, and prints how it was answered, and where.
+
+use crate::{
+    args::Args,
+    error::{Error, Result},
+    ffi::Region,
+    message::{procedure, Answer, Message, Reply},
+    peer::{Incoming, Manners, Peer},
+    xdr::Words,
+};
+use serde_json::json;
+use std::io::{self, Read};
+use svcrdma_proto::{chunk::Segment, cm};
+
+/// Options that take a value.
+pub(crate) const OPTIONS: &[&str] = &["write", "reply"];
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut call = Vec::new();
+    io::stdin()
+        .read_to_end(&mut call)
+        .map_err(|error| Error::os("standard input", error))?;
+    let xid = Words::new(&call)
+        .word()
+        .ok_or_else(|| Error::new("no Call on the standard input"))?;
+    let mut peer = Peer::connect(&args.target()?, Manners::default())?;
+    let write = Chunk::new(&peer, args.value("write", 0)?)?;
+    let reply = Chunk::new(&peer, args.value("reply", 0)?)?;
+    let mut message = Message::inline(xid, call);
+    message.writes.extend(write.as_ref().map(Chunk::segments));
+    message.reply = reply.as_ref().map(Chunk::segments);
+    fits(&peer, &message)?;
+    match peer.exchange(&message)? {
+        Incoming::Answer(Answer::Reply(answer)) => print(&answer, write.as_ref(), reply.as_ref())?,
+        other => return Err(Error::new(format!("answered with {other:?}"))),
+    }
+    peer.disconnect()
+}
+
+/// Refuses a message that is longer than the server takes.
+fn fits(peer: &Peer, message: &Message) -> Result<()> {
+    let (len, most) = (
+        message.encode().len(),
+        cm::Peer::parse(peer.private_data()).receive as usize,
+    );
+    match len <= most {
+        true => Ok(()),
+        false => Err(Error::new(format!(
+            "a message of {len} bytes, and the server takes {most}"
+        ))),
+    }
+}
+
+/// Prints the answer as JSON, bytes in hexadecimal.
+fn print(answer: &Reply, write: Option<&Chunk>, reply: Option<&Chunk>) -> Result<()> {
+    let written = write.map(|chunk| chunk.content(answer.writes.first()));
+    let is_whole = answer.procedure == procedure::MSG;
+    let body = match reply {
+        Some(chunk) if !is_whole => chunk.content(answer.reply.as_ref())?,
+        _ => answer.body.clone(),
+    };
+    let report = json!({
+        "inline": is_whole,
+        "reply": hex::encode(&body),
+        "written": written.transpose()?.map(hex::encode),
+    });
+    println!("{report}");
+    Ok(())
+}
+
+/// A chunk of one segment.
+struct Chunk(Region);
+
+impl Chunk {
+    /// `None` if it has no bytes.
+    fn new(peer: &Peer, len: u32) -> Result<Option<Self>> {
+        match len {
+            0 => Ok(None),
+            _ => peer.region(len as usize).map(|region| Some(Self(region))),
+        }
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        vec![Segment {
+            handle: self.0.rkey(),
+            // CAST: As it was made.
+            length: self.0.len() as u32,
+            offset: self.0.address(),
+        }]
+    }
+
+    /// Returns what the server has written, by the segments that it says it has used.
+    fn content(&self, used: Option<&Vec<Segment>>) -> Result<Vec<u8>> {
+        match used.map(Vec::as_slice) {
+            Some([segment]) => self.0.read(0, segment.length as usize),
+            other => Err(Error::new(format!("a chunk came back as {other:?}"))),
+        }
+    }
+}
