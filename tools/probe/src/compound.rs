@@ -208,6 +208,12 @@ impl<'a> Results<'a> {
         self.words.word()
     }
 
+    /// Takes the results of a READLINK whose text is not there; returns its length.
+    pub(crate) fn link_elsewhere(&mut self) -> Option<u32> {
+        self.good(operation::READLINK)?;
+        self.words.word()
+    }
+
     /// Takes the results of a GETFH; returns the file handle.
     pub(crate) fn handle(&mut self) -> Option<&'a [u8]> {
         self.good(operation::GETFH)?;

@@ -80,8 +80,8 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --file PATH      a file, as above, that is overwritten; without it the rows
                                 that need one are not tried
                --call-limit N   the most bytes of a Call that the server takes, likewise
-               --part PART      messages, headers, calls, replies, version3, agreement,
-                                invalidation, credits, callbacks or endings (all)
+               --part PART      messages, headers, calls, replies, links, version3, eligibility,
+                                agreement, invalidation, credits, callbacks or endings (all)
                --only TEXT      the rows whose name has it (all)
                --pause MS       time to let go by when connected, before anything is sent (0)
                --json           JSON in place of the table

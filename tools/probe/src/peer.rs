@@ -10,8 +10,12 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
+    hash::{BuildHasher, Hasher, RandomState},
     net::SocketAddr,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        atomic::{AtomicU32, AtomicU64, Ordering},
+        LazyLock,
+    },
     thread,
     time::{Duration, Instant}, //
 };
@@ -31,6 +35,11 @@ pub(crate) const LONGEST: usize = 8192;
 
 /// Milliseconds that a peer waits when it is connected, before it sends anything.
 static PAUSE: AtomicU64 = AtomicU64::new(0);
+
+/// The next XID. They begin anywhere and are those of all connections: a server may take the same Call
+/// with the same XID for one that is sent again, and repeats its reply.
+static NEXT_XID: LazyLock<AtomicU32> =
+    LazyLock::new(|| AtomicU32::new(RandomState::new().build_hasher().finish() as u32));
 
 /// Has all peers wait so many milliseconds when they are connected: some drivers do not see what
 /// comes at once.
@@ -98,7 +107,6 @@ pub(crate) struct Peer {
     sending: usize,
     /// What came while a Send was waited for.
     kept: VecDeque<Wakeup>,
-    next_xid: u32,
 }
 
 impl Peer {
@@ -131,7 +139,6 @@ impl Peer {
             next_slot: 0,
             sending: 0,
             kept: VecDeque::new(),
-            next_xid: 1,
         };
         for slot in 0..peer.manners.receives {
             peer.post_receive(u64::from(slot))?;
@@ -176,9 +183,8 @@ impl Peer {
     }
 
     /// Returns a new XID.
-    pub(crate) fn xid(&mut self) -> u32 {
-        self.next_xid += 1;
-        0x7072_0000 | self.next_xid & 0xffff
+    pub(crate) fn xid(&self) -> u32 {
+        NEXT_XID.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Allocates memory that the server may read and write.

@@ -13,6 +13,7 @@ mod eligibility;
 mod endings;
 mod headers;
 mod invalidation;
+mod links;
 mod memory;
 mod messages;
 mod replies;
@@ -39,6 +40,7 @@ const PARTS: &[(&str, &[Row])] = &[
     ("headers", headers::ROWS),
     ("calls", calls::ROWS),
     ("replies", replies::ROWS),
+    ("links", links::ROWS),
     ("version3", version3::ROWS),
     ("eligibility", eligibility::ROWS),
     ("agreement", agreement::ROWS),

@@ -180,12 +180,11 @@ pub(super) const ROWS: &[Row] = &[
         )?;
         tried.results(|r| (r.read()? == data).then_some(()))
     }),
-    Row::file_script("RFC 8267, 6.1", "link's text by Read and Write chunk", link),
 ];
 
 /// Length of a first READ behind which the data of a second one begins a page of the reply, 16 bytes
 /// later: Linux's nfsd, over any transport, gets the data of others wrong.
-const PAGE: u32 = 4096 - 16;
+pub(super) const PAGE: u32 = 4096 - 16;
 
 /// Bytes at the beginning of the file whose content is known.
 const KNOWN: usize = 64 << 10;
@@ -199,7 +198,7 @@ pub(super) fn expected(offset: usize, len: usize) -> Vec<u8> {
 }
 
 /// A Call that was made, and its reply.
-struct Tried<'a> {
+pub(super) struct Tried<'a> {
     file: &'a str,
     memory: Memory,
     message: Message,
@@ -209,11 +208,11 @@ struct Tried<'a> {
 impl<'a> Tried<'a> {
     /// Makes a Call of `operations` on the file, and a GETATTR, with Write chunks and Reply chunk
     /// of segments of these lengths.
-    fn new(
+    pub(super) fn new(
         bench: &'a Bench<'_>,
         writes: &[&[u32]],
         reply: Option<&[u32]>,
-        operations: fn(Compound) -> Compound,
+        operations: impl FnOnce(Compound) -> Compound,
     ) -> Result<Self> {
         let tried = Self::unless_refused(bench, writes, reply, operations)?;
         tried.ok_or_else(|| Error::new("no reply but ERR_CHUNK"))
@@ -224,7 +223,7 @@ impl<'a> Tried<'a> {
         bench: &'a Bench<'_>,
         writes: &[&[u32]],
         reply: Option<&[u32]>,
-        operations: fn(Compound) -> Compound,
+        operations: impl FnOnce(Compound) -> Compound,
     ) -> Result<Option<Self>> {
         let mut peer = bench.peer()?;
         let mut memory = Memory::of(&peer)?;
@@ -253,7 +252,7 @@ impl<'a> Tried<'a> {
     }
 
     /// The Write list must have come back with these lengths, and nothing was written behind them.
-    fn written(&self, lengths: &[&[u32]]) -> Result {
+    pub(super) fn written(&self, lengths: &[&[u32]]) -> Result {
         let offered = self.message.writes.iter().zip(lengths);
         let expected: Vec<Vec<Segment>> = offered
             .map(|(chunk, lengths)| with_lengths(chunk, lengths))
@@ -272,10 +271,15 @@ impl<'a> Tried<'a> {
     }
 
     /// Write chunk number `nth` must hold what is in the file at `offset`.
-    fn holds(&self, nth: usize, offset: usize, len: usize) -> Result {
+    pub(super) fn holds(&self, nth: usize, offset: usize, len: usize) -> Result {
+        self.holds_bytes(nth, &expected(offset, len))
+    }
+
+    /// Write chunk number `nth` must hold `bytes`.
+    pub(super) fn holds_bytes(&self, nth: usize, bytes: &[u8]) -> Result {
         let segments = self.reply.writes.get(nth).map_or(&[][..], Vec::as_slice);
         require(
-            self.memory.content(segments)? == expected(offset, len),
+            self.memory.content(segments)? == bytes,
             format!("other bytes are in Write chunk {nth}"),
         )
     }
@@ -299,7 +303,7 @@ impl<'a> Tried<'a> {
 
     /// The results behind those that lead to the file must be as `check` says, with those of a
     /// GETATTR behind them if there was no error, and then end.
-    fn results<T>(&self, check: impl FnOnce(&mut Results<'_>) -> Option<T>) -> Result {
+    pub(super) fn results<T>(&self, check: impl FnOnce(&mut Results<'_>) -> Option<T>) -> Result {
         require(
             self.reply.procedure == procedure::MSG,
             "the reply is not an RDMA_MSG",
@@ -367,7 +371,7 @@ pub(super) fn fill_file(bench: &Bench<'_>) -> Result {
 }
 
 /// Returns `call` with `segments` as its first Read chunk.
-fn reduced(xid: u32, call: Call, segments: &[Segment]) -> Message {
+pub(super) fn reduced(xid: u32, call: Call, segments: &[Segment]) -> Message {
     let mut message = Message::inline(xid, call.inline);
     let position = call.positions.first().copied().unwrap_or_default();
     message.reads = segments
@@ -375,46 +379,4 @@ fn reduced(xid: u32, call: Call, segments: &[Segment]) -> Message {
         .map(|&segment| ReadSegment { position, segment })
         .collect();
     message
-}
-
-/// Makes a symbolic link, reads it, and removes it.
-fn link(bench: &Bench<'_>) -> Result {
-    const NAME: &str = "rpcrdma-probe.link";
-    const TEXT: &[u8] = b"somewhere";
-    let mut peer = bench.peer()?;
-    let mut memory = Memory::of(&peer)?;
-    // What an earlier run has left; an error says that there is none.
-    let xid = peer.xid();
-    let remove = |xid| Compound::at_root(xid).remove(NAME).finish().inline;
-    reply_to(&mut peer, &Message::inline(xid, remove(xid)))?;
-
-    let xid = peer.xid();
-    let call = Compound::at_root(xid)
-        .create_link(NAME, TEXT.len() as u32)
-        .root()
-        .lookup(NAME)
-        .readlink()
-        .finish();
-    let text = memory.filled(TEXT, &[4, 5])?;
-    let mut message = reduced(xid, call, &text);
-    message.writes = vec![memory.segments(&[5, 100])];
-    let reply = reply_to(&mut peer, &message)?;
-    let written = reply.writes.first().map_or(&[][..], Vec::as_slice);
-    let came = memory.content(written)?;
-    require(
-        came == TEXT,
-        format!(
-            "the link's text is {came:02x?}, and the reply {}",
-            begin(&reply.body)
-        ),
-    )?;
-
-    let xid = peer.xid();
-    let reply = reply_to(&mut peer, &Message::inline(xid, remove(xid)))?;
-    let removed = || {
-        let mut results = Results::new(xid, &reply.body)?;
-        results.at("")?;
-        results.good(operation::REMOVE)
-    };
-    require(removed().is_some(), "the link cannot be removed")
 }
