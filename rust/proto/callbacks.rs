@@ -4,7 +4,7 @@
 //! 4.1).
 //!
 //! sunrpc gives a Call up that gets no reply in time, and makes the next one as if there had been
-//! none. The client still has it, so here it counts until it is answered.
+//! none. The client still has it, so here it counts until it is answered, or must have been lost.
 
 /// How many Calls to a client that grants `granted` sunrpc has under way at most: half as many.
 ///
@@ -19,12 +19,19 @@ pub fn under_way(granted: u32) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCredit;
 
+/// A Call that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    xid: u32,
+    /// Seconds.
+    age: u32,
+}
+
 /// The Calls that a client has not answered, of which there are never more than `MOST`.
 #[derive(Clone, Debug)]
 pub struct Unanswered<const MOST: usize> {
-    /// Their XIDs.
-    xids: [Option<u32>; MOST],
-    /// What the client's last reply has granted.
+    calls: [Option<Call>; MOST],
+    /// What the client's last reply has granted, as far as it can be used.
     granted: usize,
 }
 
@@ -32,41 +39,63 @@ impl<const MOST: usize> Default for Unanswered<MOST> {
     /// There are none, and before the first reply there is one credit (RFC 8166, section 3.3.3).
     fn default() -> Self {
         Self {
-            xids: [None; MOST],
+            calls: [None; MOST],
             granted: 1,
         }
     }
 }
 
 impl<const MOST: usize> Unanswered<MOST> {
-    /// The Call with this XID is about to be sent, for the first time or again.
+    /// The Call with this XID is about to be sent. Returns whether it was counted; if not, it is sent
+    /// again and was counted then.
+    ///
+    /// A client that has no credit left and has not answered its oldest Call for more than `patience`
+    /// seconds has lost that, or nothing would ever be sent to it again.
     ///
     /// # Errors
     ///
-    /// [`NoCredit`] if that would be more than the client has granted, or than `MOST`; the Call does
-    /// not count.
-    pub fn on_call(&mut self, xid: u32) -> Result<(), NoCredit> {
-        if self.xids.contains(&Some(xid)) {
-            return Ok(());
+    /// [`NoCredit`] if that would be more than the client has granted, or than `MOST`.
+    pub fn on_call(&mut self, xid: u32, patience: u32) -> Result<bool, NoCredit> {
+        if self.calls.iter().flatten().any(|call| call.xid == xid) {
+            return Ok(false);
         }
-        if self.xids.iter().flatten().count() >= self.granted {
-            return Err(NoCredit);
-        }
-        let free = self.xids.iter_mut().find(|slot| slot.is_none());
-        *free.ok_or(NoCredit)? = Some(xid);
-        Ok(())
+        *self.slot(patience).ok_or(NoCredit)? = Some(Call { xid, age: 0 });
+        Ok(true)
     }
 
-    /// The client has answered the Call with this XID, or it was not sent after all. A reply says how
-    /// many credits it grants, of which there is always one (RFC 8166, section 3.3.1); an
-    /// RDMA_ERROR does not count. Answers to nothing are ignored.
-    pub fn on_answer(&mut self, xid: u32, granted: Option<u32>) {
-        let Some(slot) = self.xids.iter_mut().find(|slot| **slot == Some(xid)) else {
-            return;
+    /// Where another Call can be counted.
+    fn slot(&mut self, patience: u32) -> Option<&mut Option<Call>> {
+        let is_free = self.calls.iter().flatten().count() < self.granted;
+        let age = |slot: &Option<Call>| slot.map(|call| call.age);
+        match is_free {
+            true => self.calls.iter_mut().find(|slot| slot.is_none()),
+            false => self
+                .calls
+                .iter_mut()
+                .max_by_key(|slot| age(slot))
+                .filter(|slot| age(slot) > Some(patience)),
+        }
+    }
+
+    /// The client has answered the Call with this XID, or it was not sent after all; returns whether
+    /// there is such a Call. A reply says how many credits it grants, of which there is always one
+    /// (RFC 8166, section 3.3.1); those in an RDMA_ERROR do not count.
+    pub fn on_answer(&mut self, xid: u32, granted: Option<u32>) -> bool {
+        let is_it = |slot: &&mut Option<Call>| slot.is_some_and(|call| call.xid == xid);
+        let Some(slot) = self.calls.iter_mut().find(is_it) else {
+            return false;
         };
         *slot = None;
         if let Some(credits) = granted {
-            self.granted = credits.max(1) as usize;
+            self.granted = (credits as usize).clamp(1, MOST.max(1));
+        }
+        true
+    }
+
+    /// `seconds` have passed.
+    pub fn tick(&mut self, seconds: u32) {
+        for call in self.calls.iter_mut().flatten() {
+            call.age = call.age.saturating_add(seconds);
         }
     }
 }
@@ -89,21 +118,31 @@ mod tests {
         }
     }
 
+    /// Longer than any of these Calls is under way.
+    const PATIENCE: u32 = 60;
+
+    impl<const MOST: usize> Unanswered<MOST> {
+        fn call(&mut self, xid: u32) -> Result<bool, NoCredit> {
+            self.on_call(xid, PATIENCE)
+        }
+    }
+
     #[test]
     fn a_call_counts_until_it_is_answered() {
         let mut calls = Unanswered::<4>::default();
-        assert_eq!(calls.on_call(1), Ok(()));
+        assert_eq!(calls.call(1), Ok(true));
         // Sent again it is the same one.
-        assert_eq!(calls.on_call(1), Ok(()));
-        assert_eq!(calls.on_call(2), Err(NoCredit));
+        assert_eq!(calls.call(1), Ok(false));
+        assert_eq!(calls.call(2), Err(NoCredit));
         // Of nothing, and of one that did not go.
         for xid in [2, 3] {
-            calls.on_answer(xid, Some(4));
-            assert_eq!(calls.on_call(2), Err(NoCredit));
+            assert!(!calls.on_answer(xid, Some(4)));
+            assert_eq!(calls.call(2), Err(NoCredit));
         }
-        calls.on_answer(1, None);
-        assert_eq!(calls.on_call(2), Ok(()));
-        assert_eq!(calls.on_call(3), Err(NoCredit));
+        assert!(calls.on_answer(1, None));
+        assert!(!calls.on_answer(1, Some(4)));
+        assert_eq!(calls.call(2), Ok(true));
+        assert_eq!(calls.call(3), Err(NoCredit));
     }
 
     #[test]
@@ -118,31 +157,53 @@ mod tests {
             (0, 1),
             (1, 1),
         ] {
-            assert_eq!(calls.on_call(0), Ok(()));
-            calls.on_answer(0, Some(granted));
+            assert_eq!(calls.call(0), Ok(true));
+            assert!(calls.on_answer(0, Some(granted)));
             for xid in 1..=most {
-                assert_eq!(calls.on_call(xid), Ok(()), "{granted}");
+                assert_eq!(calls.call(xid), Ok(true), "{granted}");
             }
-            assert_eq!(calls.on_call(9), Err(NoCredit), "{granted}");
+            assert_eq!(calls.call(9), Err(NoCredit), "{granted}");
             for xid in 1..=most {
-                calls.on_answer(xid, None);
+                assert!(calls.on_answer(xid, None));
             }
         }
+        assert_eq!(Unanswered::<0>::default().call(1), Err(NoCredit));
     }
 
     #[test]
     fn fewer_credits_than_calls_are_no_harm() {
         let mut calls = Unanswered::<4>::default();
-        assert_eq!(calls.on_call(0), Ok(()));
-        calls.on_answer(0, Some(3));
+        assert_eq!(calls.call(0), Ok(true));
+        assert!(calls.on_answer(0, Some(3)));
         for xid in 1..=3 {
-            assert_eq!(calls.on_call(xid), Ok(()));
+            assert_eq!(calls.call(xid), Ok(true));
         }
-        calls.on_answer(1, Some(1));
-        assert_eq!(calls.on_call(4), Err(NoCredit));
-        calls.on_answer(2, None);
-        assert_eq!(calls.on_call(4), Err(NoCredit));
-        calls.on_answer(3, None);
-        assert_eq!(calls.on_call(4), Ok(()));
+        assert!(calls.on_answer(1, Some(1)));
+        assert_eq!(calls.call(4), Err(NoCredit));
+        assert!(calls.on_answer(2, None));
+        assert_eq!(calls.call(4), Err(NoCredit));
+        assert!(calls.on_answer(3, None));
+        assert_eq!(calls.call(4), Ok(true));
+    }
+
+    #[test]
+    fn the_oldest_is_lost_when_patience_ends() {
+        let mut calls = Unanswered::<4>::default();
+        assert_eq!(calls.call(0), Ok(true));
+        assert!(calls.on_answer(0, Some(2)));
+        assert_eq!(calls.call(1), Ok(true));
+        calls.tick(PATIENCE);
+        assert_eq!(calls.call(2), Ok(true));
+        assert_eq!(calls.call(3), Err(NoCredit));
+        calls.tick(1);
+        assert_eq!(calls.call(3), Ok(true));
+        assert_eq!(calls.call(4), Err(NoCredit));
+        assert!(!calls.on_answer(1, None));
+        assert!(calls.on_answer(2, None));
+        // As long as there are credits nothing is lost.
+        calls.tick(u32::MAX);
+        calls.tick(1);
+        assert_eq!(calls.call(4), Ok(true));
+        assert!(calls.on_answer(3, None));
     }
 }

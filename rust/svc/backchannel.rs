@@ -4,12 +4,17 @@
 //!
 //! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they go out
 //! like inline replies, and so do their replies come in. The client says in each reply how many
-//! Calls it takes at a time.
+//! Calls it takes at a time; those that it has not answered are remembered, also when nfsd has given
+//! them up.
+//!
+//! Locking: [`Callbacks`] has a spinlock, under which nothing else is called. Calls are sent on
+//! `rpciod`, and answers come in completions; both are in process context.
 
 use super::{
     call::Call,
     endpoint::Endpoint,
-    reply, //
+    reply,
+    stats, //
 };
 use crate::{
     abstractions::sunrpc::backchannel::{
@@ -35,6 +40,7 @@ use kernel::{
 use svcrdma_proto::{
     callbacks::{
         under_way,
+        NoCredit,
         Unanswered, //
     },
     encode,
@@ -78,38 +84,44 @@ impl Callbacks {
         self.queued.add(-1, Relaxed);
     }
 
-    /// The client has answered the Call with this XID, or it was not sent after all; a reply says
-    /// how many credits it grants.
-    fn answered(&self, xid: u32, granted: Option<u32>) {
-        self.unanswered.lock().on_answer(xid, granted);
+    /// The client has answered the Call with this XID, or it was not sent after all; whether there
+    /// is one. A reply says how many credits it grants.
+    fn answered(&self, xid: u32, granted: Option<u32>) -> bool {
+        self.unanswered.lock().on_answer(xid, granted)
     }
 
-    /// Time has passed.
-    pub(super) fn tick(&self) {
+    /// `seconds` have passed.
+    pub(super) fn tick(&self, seconds: u32) {
         self.has_refused.store(false, Relaxed);
+        self.unanswered.lock().tick(seconds);
     }
 }
 
 impl Back for Endpoint {
     fn send(&self, call: &backchannel::Call<'_>) -> Result {
-        // After an error nfsd would send what cannot go again at once, and for ever. As it is, it
-        // waits for an answer first.
         let len = call.len().saturating_add(encode::REVERSE_LEN);
         if len > self.thresholds.send as usize {
+            // After an error nfsd would make it again at once, and for ever. Like this it waits for
+            // an answer first.
             self.shared.counters.callbacks_too_large.inc();
             return Ok(());
         }
-        if self
+        let patience = stats::STALL_SECONDS.get();
+        let counted = self
             .callbacks
             .unanswered
             .lock()
-            .on_call(call.xid())
-            .is_err()
-        {
+            .on_call(call.xid(), patience);
+        let is_new = counted.map_err(|NoCredit| {
             self.shared.counters.callbacks_without_credit.inc();
-            return Ok(());
-        }
-        submit(self, call).inspect_err(|_| self.callbacks.answered(call.xid(), None))?;
+            // Until there is a credit, or the time for an answer is over.
+            compat::enobufs()
+        })?;
+        submit(self, call).inspect_err(|_| {
+            if is_new {
+                self.callbacks.answered(call.xid(), None);
+            }
+        })?;
         self.shared.counters.callbacks.inc();
         Ok(())
     }
@@ -133,23 +145,23 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     // The RPC message has the XID as well (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
     let granted = Some(reverse.credits);
-    if is_same {
-        // Before sunrpc makes another Call.
-        endpoint.callbacks.answered(reverse.xid, granted);
-    }
-    match is_same && complete(endpoint, reverse.xid, body, granted) {
+    // The credit is there before sunrpc makes another Call.
+    let is_done = is_same
+        && endpoint.callbacks.answered(reverse.xid, granted)
+        && complete(endpoint, reverse.xid, body, granted);
+    match is_done {
         true => endpoint.shared.counters.callback_replies.inc(),
         false => endpoint.shared.counters.ignored.inc(),
     }
 }
 
 /// The peer could not take the Call of ours with this XID: nfsd is told, and does not wait for a
-/// reply, unless that happens all the time: it sends the Call again at once. With those that it is
+/// reply, unless that happens all the time: it makes the Call again at once. With those that it is
 /// not told of it waits until it gives up. In a completion.
 pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     let callbacks = &endpoint.callbacks;
-    callbacks.answered(xid, None);
-    let is_told = !callbacks.has_refused.load(Relaxed)
+    let is_told = callbacks.answered(xid, None)
+        && !callbacks.has_refused.load(Relaxed)
         && complete(endpoint, xid, &rpc::system_error(xid), None);
     match is_told {
         true => {
@@ -160,7 +172,7 @@ pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     }
 }
 
-/// Whether a Call of ours has waited for this reply, which grants so many credits if it says so.
+/// Whether sunrpc has waited for this reply, which grants so many credits if it says so.
 fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
     let channel = endpoint.shared.channel();
     channel.is_some_and(|channel| channel.complete(xid, reply, granted.map(under_way)))

@@ -289,7 +289,7 @@ impl Endpoint {
             self.shared.close(Cause::QueuePair);
             return;
         }
-        self.callbacks.tick();
+        self.callbacks.tick(seconds);
         self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),

@@ -115,23 +115,21 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 impl Channel {
-    /// Hands `reply`, an RPC message, to the Call with this XID; if there is one, no more than
-    /// `outstanding` Calls are under way from now on. Whether there was, with room for its reply. In
-    /// process context; does not sleep.
+    /// Hands `reply`, an RPC message, to the Call with this XID, if it still waits; no more than
+    /// `outstanding` Calls are under way from now on. Whether there was one, with room for its reply.
+    /// In process context; does not sleep.
     pub(crate) fn complete(&self, xid: u32, reply: &[u8], outstanding: Option<u32>) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_queue_lock(xprt) };
+        // Before the Call is over, and another one may go.
+        if let Some(calls) = outstanding {
+            self.limit(calls.clamp(1, SLOTS));
+        }
         // SAFETY: As above, and the lock is held.
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
-        let done = !rqst.is_null() && {
-            // Before the Call is over, and another one may go.
-            if let Some(calls) = outstanding {
-                self.limit(calls.clamp(1, SLOTS));
-            }
-            // SAFETY: A request is there as long as it is in the queue, which the lock protects.
-            unsafe { Self::fill(rqst, reply) }
-        };
+        // SAFETY: A request is there as long as it is in the queue, which the lock protects.
+        let done = !rqst.is_null() && unsafe { Self::fill(rqst, reply) };
         // SAFETY: As locked above.
         unsafe { bindings::xprt_queue_unlock(xprt) };
         done

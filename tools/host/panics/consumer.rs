@@ -6,6 +6,7 @@
 #![no_std]
 #![allow(missing_docs)]
 
+use svcrdma_proto::callbacks::{self, NoCredit, Unanswered};
 use svcrdma_proto::cm::{self, Peer, Thresholds};
 use svcrdma_proto::credits::{Credits, Overrun, Room};
 use svcrdma_proto::encode;
@@ -19,6 +20,17 @@ use svcrdma_proto::ulb;
 #[no_mangle]
 pub fn use_decode(msg: &[u8]) -> Result<Received, DecodeError> {
     decode(msg)
+}
+
+#[no_mangle]
+pub fn use_callbacks(
+    calls: &mut Unanswered<16>,
+    xid: u32,
+    granted: Option<u32>,
+) -> Result<bool, NoCredit> {
+    calls.tick(xid);
+    calls.on_answer(xid, granted);
+    calls.on_call(callbacks::under_way(xid), xid)
 }
 
 #[no_mangle]
