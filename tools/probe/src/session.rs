@@ -79,8 +79,16 @@ pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Rep
     session.provoke(peer, path, &["waiter"])?.callback(peer)
 }
 
-/// The same for an owner with a name of 1000 bytes, which the callback repeats; does not wait for
-/// it, and returns it if it has come already.
+/// Does what gets a client a callback, in a session whose connection is for Calls only; returns it if
+/// it has come already.
+pub(crate) fn provoke_without_channel(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
+    let session = Session::with_flags(peer, 1, 0)?;
+    let session = session.provoke(peer, path, &["waiter"])?;
+    Ok(session.callbacks.into_iter().next())
+}
+
+/// As [`provoke_callback`] for an owner with a name of 1000 bytes, which the callback repeats; does not
+/// wait for it, and returns it if it has come already.
 pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
     let session = Session::new(peer, 1)?;
     let waiter = "w".repeat(1000);
@@ -88,7 +96,8 @@ pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Optio
     Ok(session.callbacks.into_iter().next())
 }
 
-/// The same for `count` owners, each of which gets a callback; returns those that have come already.
+/// As [`provoke_callback`] for `count` owners, each of which gets a callback; returns those that have
+/// come already.
 pub(crate) fn provoke_callbacks(peer: &mut Peer, path: &str, count: u32) -> Result<Vec<Reply>> {
     let session = Session::new(peer, 1)?;
     let waiters: Vec<String> = (0..count).map(|nth| format!("waiter {nth}")).collect();
@@ -157,6 +166,11 @@ pub(crate) fn is_call(body: &[u8]) -> bool {
 
 impl Session {
     fn new(peer: &mut Peer, minor: u32) -> Result<Self> {
+        Self::with_flags(peer, minor, BACK_CHANNEL)
+    }
+
+    /// As [`Self::new`], with these flags of CREATE_SESSION.
+    fn with_flags(peer: &mut Peer, minor: u32, flags: u32) -> Result<Self> {
         let mut session = Self {
             minor,
             id: [0; 4],
@@ -165,7 +179,7 @@ impl Session {
             callbacks: Vec::new(),
         };
         let first = session.exchange_id(peer)?;
-        session.create(peer, first)?;
+        session.create(peer, first, flags)?;
         session.call(peer, "RECLAIM_COMPLETE", 1, |xdr| {
             xdr.words(&[minor::RECLAIM_COMPLETE, 0])
         })?;
@@ -211,14 +225,14 @@ impl Session {
         Ok(first)
     }
 
-    fn create(&mut self, peer: &mut Peer, first: u32) -> Result<()> {
+    fn create(&mut self, peer: &mut Peer, first: u32, flags: u32) -> Result<()> {
         // Header pad; request, response and cached response in bytes; operations, requests; no
         // RDMA IRD.
         let channel = [0, 4096, 4096, 4096, 8, 4, 0];
         let client = self.client;
         let reply = self.alone(peer, minor::CREATE_SESSION, |xdr| {
             xdr.hyper(client)
-                .words(&[first, BACK_CHANNEL])
+                .words(&[first, flags])
                 .words(&channel)
                 .words(&channel)
                 // Callbacks with AUTH_NONE.

@@ -37,6 +37,7 @@ class Reader:
 
     def word(self):
         self.at += 4
+        assert self.at <= len(self.data), self.data
         return int.from_bytes(self.data[self.at - 4 : self.at], "big")
 
     def opaque(self):
@@ -62,7 +63,9 @@ def exchange(call, *options):
 class Session:
     def __init__(self):
         name = gssapi.Name(f"nfs@{HOST}", gssapi.NameType.hostbased_service)
-        self.context = gssapi.SecurityContext(name=name, usage="initiate")
+        # Nothing about the order of messages (RFC 2203, section 5.2.2).
+        flags = gssapi.RequirementFlag.mutual_authentication
+        self.context = gssapi.SecurityContext(name=name, usage="initiate", flags=flags)
         self.handle, self.sequence = b"", 0
         call = self.header(GSS_INIT, NONE, 0) + words(0, 0) + opaque(self.context.step())
         _, verifier, reply = exchange(call)
@@ -97,7 +100,9 @@ class Session:
         if service == INTEGRITY:
             self.context.verify_signature(covered, reply.opaque())
         else:
-            covered = self.context.unwrap(covered).message
+            result = self.context.unwrap(covered)
+            assert result.encrypted
+            covered = result.message
         assert covered[:4] == sequence, covered[:4]
         return answer, Reader(covered[4:])
 
@@ -105,7 +110,8 @@ class Session:
 def read(session, service, count):
     """How the reply came to a READ with chunks, what the Write chunk got, and what the reply has."""
     arguments = opaque(b"") + words(0, 3, PUTROOTFH, LOOKUP) + opaque(NAME.encode())
-    arguments += words(READ, 0, 0, 0, 0, 0, 0, count)
+    # Past locks and grace periods.
+    arguments += words(READ, *[0xFFFFFFFF] * 4, 0, 0, count)
     answer, results = session.call(service, arguments, "--write", str(CHUNK), "--reply", str(CHUNK))
     head = (results.word(), results.opaque(), results.word())
     assert head == (0, b"", 3), head

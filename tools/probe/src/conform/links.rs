@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
                 tried.holds_bytes(0, TEXT)?;
                 tried.results(|r| {
                     r.at(NAME)?;
-                    r.link_elsewhere()?;
+                    (r.link_elsewhere()? == LEN).then_some(())?;
                     r.at(b.file())
                 })
             })
@@ -40,13 +40,14 @@ pub(super) const ROWS: &[Row] = &[
                 let c = c.read(0, first).root().lookup(NAME).readlink();
                 c.root().lookup(b.file()).read(4096, 5002)
             })?;
-            tried.written(&[&[first], &[9], &[2000, 3002]])?;
+            tried.written(&[&[first], &[LEN], &[2000, 3002]])?;
             tried.results(|r| {
-                r.read_elsewhere()?;
+                let mut lengths = [r.read_elsewhere()?, 0, 0];
                 r.at(NAME)?;
-                r.link_elsewhere()?;
+                lengths[1] = r.link_elsewhere()?;
                 r.at(b.file())?;
-                r.read_elsewhere()
+                lengths[2] = r.read_elsewhere()?;
+                (lengths == [first, LEN, 5002]).then_some(())
             })?;
             tried.holds(0, 0, first as usize)?;
             tried.holds_bytes(1, TEXT)?;
@@ -58,11 +59,12 @@ pub(super) const ROWS: &[Row] = &[
 const NAME: &str = "rpcrdma-probe.link";
 
 const TEXT: &[u8] = b"somewhere";
+const LEN: u32 = TEXT.len() as u32;
 
 /// Words of results from one READ of the file to the next one, with a READLINK between: PUTROOTFH,
 /// LOOKUP, READLINK with its text, PUTROOTFH and the LOOKUPs of the file.
 fn words_between(file: &str) -> u32 {
-    2 + 2 + (3 + TEXT.len().div_ceil(4) as u32) + 2 + 2 * components(file).count() as u32
+    2 + 2 + (3 + LEN.div_ceil(4)) + 2 + 2 * components(file).count() as u32
 }
 
 /// Makes the link, whose text goes by Read chunk; removes it after `check`.
@@ -72,7 +74,7 @@ fn with_link(bench: &Bench<'_>, check: impl FnOnce() -> Result) -> Result {
     remove(&mut peer)?;
     let mut memory = Memory::of(&peer)?;
     let xid = peer.xid();
-    let call = Compound::at_root(xid).create_link(NAME, TEXT.len() as u32);
+    let call = Compound::at_root(xid).create_link(NAME, LEN);
     let message = reduced(xid, call.finish(), &memory.filled(TEXT, &[4, 5])?);
     let reply = reply_to(&mut peer, &message)?;
     let made = || {
@@ -81,8 +83,9 @@ fn with_link(bench: &Bench<'_>, check: impl FnOnce() -> Result) -> Result {
         results.good(operation::CREATE)
     };
     require(made().is_some(), format!("CREATE: {}", begin(&reply.body)))?;
-    check()?;
-    require(remove(&mut peer)?, "the link cannot be removed")
+    let checked = check();
+    let removed = require(remove(&mut peer)?, "the link cannot be removed");
+    checked.and(removed)
 }
 
 /// Removes the link; whether there was one.
