@@ -43,7 +43,7 @@ pub enum DecodeError {
         /// XID of the refused message.
         xid: u32,
     },
-    /// The inline RPC message is neither Call nor Reply.
+    /// The inline RPC message is neither Call nor Reply, or that of a chunk no Call.
     Direction {
         /// XID of the refused message.
         xid: u32,

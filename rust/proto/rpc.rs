@@ -2,7 +2,7 @@
 
 //! RPC messages (RFC 5531, section 9), as far as a transport looks at them.
 
-use crate::wire;
+use crate::{error::DecodeError, wire};
 
 /// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
@@ -43,6 +43,20 @@ fn gss_plain(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> Option<bool>
     // Behind the sequence number.
     let service = word(44)?;
     Some((version, procedure, service) == (1, 0, 1))
+}
+
+/// Checks what a position-zero Read chunk has brought: the RPC message is a Call, and has the XID of the
+/// header (RFC 8166, section 4.2.1). `word` returns the word at a byte of it.
+///
+/// # Errors
+///
+/// [`DecodeError::Xid`] and [`DecodeError::Direction`].
+pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<(), DecodeError> {
+    match (word(0), word(4)) {
+        (rpc_xid, _) if rpc_xid != Some(xid) => Err(DecodeError::Xid { xid }),
+        (_, Some(0)) => Ok(()),
+        _ => Err(DecodeError::Direction { xid }),
+    }
 }
 
 /// Returns the reply to Call `xid` that says that its receiver has failed (RFC 5531, section 9:
@@ -90,6 +104,19 @@ mod tests {
     fn a_system_error_names_its_call() {
         let words = [0x8000_0001, 1, 0, 0, 0, 5];
         assert_eq!(system_error(0x8000_0001).to_vec(), message(&words));
+    }
+
+    #[test]
+    fn a_chunk_brings_the_call_of_its_header() {
+        let check = |words: &[u32]| check_call(7, |at| words.get(at as usize / 4).copied());
+        assert_eq!(check(&[7, 0]), Ok(()));
+        for words in [&[][..], &[8, 0], &[8, 1]] {
+            assert_eq!(check(words), Err(DecodeError::Xid { xid: 7 }), "{words:?}");
+        }
+        for words in [&[7][..], &[7, 1], &[7, 1 << 24]] {
+            let error = Err(DecodeError::Direction { xid: 7 });
+            assert_eq!(check(words), error, "{words:?}");
+        }
     }
 
     #[test]

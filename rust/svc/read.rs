@@ -39,7 +39,8 @@ use svcrdma_proto::{
         Fill,
         ReadCursor, //
     },
-    ulb,
+    rpc,
+    ulb, //
 };
 
 /// Reads the chunks of `call`, now or when the connection has less under way.
@@ -204,8 +205,7 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
 }
 
 /// Checks what a position-zero Read chunk has brought, as it is checked of an RDMA_MSG when that
-/// comes in: the RPC message has the XID of the header (RFC 8166, section 4.2.1), and nothing was
-/// taken out of it that has to be there.
+/// comes in: it is the Call of the header, and nothing was taken out of it that has to be there.
 // Of its own, as few Calls have such a chunk and all others need less stack.
 #[inline(never)]
 fn examine(call: &mut Call) -> Result<(), DecodeError> {
@@ -217,8 +217,6 @@ fn examine(call: &mut Call) -> Result<(), DecodeError> {
     let len = state.layout.sink_len();
     let sink = &mut state.sink;
     let mut word = |at: u32| sink.as_mut()?.stream_mut().word(at as usize);
-    if word(0) != Some(header.xid) {
-        return Err(DecodeError::Xid { xid: header.xid });
-    }
+    rpc::check_call(header.xid, &mut word)?;
     ulb::check_read(&header, message, word, len)
 }

@@ -14,6 +14,7 @@ use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{decode, Header, Received};
 use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
+use svcrdma_proto::rpc;
 use svcrdma_proto::sq::{SendQueue, Signals};
 use svcrdma_proto::ulb;
 
@@ -52,6 +53,11 @@ pub fn use_lists(header: &Header, msg: &[u8]) -> (u64, Option<u32>) {
 #[no_mangle]
 pub fn use_layout(header: &Header, msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
     layout::plan(header, msg, pages)
+}
+
+#[no_mangle]
+pub fn use_call(xid: u32, call: &[u32]) -> Result<(), DecodeError> {
+    rpc::check_call(xid, |at| call.get(at as usize / 4).copied())
 }
 
 #[no_mangle]

@@ -13,6 +13,7 @@ use crate::{
     message::{procedure, Answer, Message},
     peer::{Incoming, Peer},
     rpc,
+    xdr::Xdr,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
@@ -62,19 +63,16 @@ pub(super) const ROWS: &[Row] = &[
     Row::script(
         "RFC 8166, 4.5.2",
         "position-zero chunk with another XID",
-        |b| {
-            let mut peer = b.peer()?;
-            let mut memory = Memory::of(&peer)?;
-            let xid = peer.xid();
-            let call = rpc::null(xid ^ 1);
-            let mut message = Message::inline(xid, Vec::new());
-            message.procedure = procedure::NOMSG;
-            message.reads = chunk(0, &memory.filled(&call, &[2, call.len() as u32 - 2])?);
-            peer.send(&message)?;
-            expect_err_chunk(&mut peer, xid)?;
-            expect_quiet(&mut peer)
-        },
+        |b| chunk_refused(b, |xid| rpc::null(xid ^ 1)),
     ),
+    Row::script("RFC 8166, 4.5.2", "position-zero chunk with a reply", |b| {
+        for direction in [1, 2, u32::MAX] {
+            chunk_refused(b, |xid| {
+                Xdr::new().words(&[xid, direction, 0, 0, 0, 0]).into_bytes()
+            })?;
+        }
+        Ok(())
+    }),
     Row::file_script(
         "RFC 8267, 6.4.2",
         "16 segments in each chunk",
@@ -185,6 +183,21 @@ fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
     let reply = reply_to(&mut peer, &message)?;
     check_written(bench, xid, &reply.body, lens)?;
     check_file(bench, &mut peer, &data.concat())
+}
+
+/// Sends this RPC message in a position-zero Read chunk, which must be answered with ERR_CHUNK and
+/// nothing else.
+fn chunk_refused(bench: &Bench<'_>, body: impl Fn(u32) -> Vec<u8>) -> Result {
+    let mut peer = bench.peer()?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let body = body(xid);
+    let mut message = Message::inline(xid, Vec::new());
+    message.procedure = procedure::NOMSG;
+    message.reads = chunk(0, &memory.filled(&body, &[2, body.len() as u32 - 2])?);
+    peer.send(&message)?;
+    expect_err_chunk(&mut peer, xid)?;
+    expect_quiet(&mut peer)
 }
 
 /// A WRITE and a READ with all chunks that there are, each of 16 segments, which is what a server
