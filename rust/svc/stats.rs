@@ -128,7 +128,7 @@ host_counters! {
     /// Receive buffers that were added because the shared queue ran low, or for the credits of
     /// connections that have their own.
     RECEIVES_ADDED = c"receives_added";
-    /// Allocations for a Call or a reply because a pool was empty.
+    /// Allocations for a reply because a pool was empty.
     POOL_MISSES = c"pool_misses";
 }
 

@@ -98,7 +98,7 @@ siw_up() {
 # is the client only.
 load_ours() {
 	modprobe -a nfsd rdma_cm || fail "modprobe nfsd rdma_cm"
-	insmod "$MODULE" "$@" || fail "insmod svcrdma.ko"
+	insmod "$MODULE" || fail "insmod svcrdma.ko"
 	load_client
 }
 
