@@ -231,6 +231,7 @@ impl Connect for Connection {
     fn recvfrom<'a>(&self, mut call: Call, rqst: Rqst<'a>) -> Option<Delivered<'a, Call>> {
         call.endpoint = None;
         let (layout, body, end) = (call.layout, call.header.body, call.message().len());
+        let pages = call.sink_pages();
         let Some(mut sink) = call.sink.take() else {
             return Some(rqst.deliver(call, Arg::Message(body..end)));
         };
@@ -252,6 +253,7 @@ impl Connect for Connection {
         let pools = &self.endpoint.shared.device.pools;
         pools.lost_pages(sink.stream_mut().renew());
         pools.put_sink(sink);
+        self.endpoint.end_read(pages);
         Some(delivered)
     }
 

@@ -181,11 +181,7 @@ impl Endpoint {
     /// Work is over: done, or it will never be.
     fn finish(&self, work: Work, done: bool) {
         match work {
-            Work::Read(call) => {
-                let pages = call.sink_pages();
-                read::finish(self, call, done);
-                self.end_read(pages);
-            }
+            Work::Read(call) => read::finish(self, call, done),
             Work::Reply(reply) => {
                 if reply.is_call() {
                     self.callbacks.end();
@@ -253,13 +249,13 @@ impl Endpoint {
         stats::RECEIVES_ADDED.add(u32::try_from(added).unwrap_or(u32::MAX));
     }
 
-    /// Asks to have `pages` more pages under RDMA Read, see [`Quota::take`].
+    /// Asks to read `pages` more pages, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
         let left = || self.shared.device.pools.pages_left();
         self.quota.lock().take(call, pages, left)
     }
 
-    /// So many pages are not under RDMA Read any more: starts what has waited for them.
+    /// nfsd has taken a Call of so many pages, or never will: starts what has waited for them.
     pub(super) fn end_read(&self, pages: usize) {
         if !self.quota.lock().put(pages) {
             return;
@@ -303,7 +299,7 @@ impl Endpoint {
 pub(super) struct Load {
     /// Posted and waiting work.
     pub(super) fifo: fifo::Load,
-    /// KiB of memory under RDMA Read.
+    /// KiB of memory of Calls that are read and that nfsd has not taken.
     pub(super) reading_kib: usize,
     /// KiB of memory that replies hold.
     pub(super) reply_kib: usize,

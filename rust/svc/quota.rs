@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Quota: how many pages a connection may have under RDMA Read, and the Calls that wait for theirs.
+//! Quota: how many pages a connection may have for Calls that are read, and the Calls that wait for
+//! theirs. Pages count until nfsd takes the Call: it may be busy, or may not go on with this
+//! connection, and what it has not taken yet is the peer's share.
 //!
 //! The more of the device's pages are lent, the fewer a connection may have: clients that hang keep
 //! theirs until their Reads fail, and must leave some to the others.
@@ -14,7 +16,7 @@ use kernel::prelude::*;
 
 /// The quota of a connection; an endpoint has it under a lock.
 pub(super) struct Quota {
-    /// Pages under RDMA Read.
+    /// Pages under RDMA Read, and those of Calls that nfsd has not taken.
     used: usize,
     /// Calls that wait for others to be read.
     waiting: Ring<Call>,
@@ -72,7 +74,7 @@ impl Quota {
         self.waiting.pop()
     }
 
-    /// Pages under RDMA Read.
+    /// Pages that count.
     pub(super) fn used(&self) -> usize {
         self.used
     }

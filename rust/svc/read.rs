@@ -104,9 +104,7 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
         .peek(&call.header, call.message())
         .is_none()
     {
-        let pages = call.sink_pages();
         finish(&endpoint, call, true);
-        endpoint.end_read(pages);
         return None;
     }
     match endpoint.submit(Work::Read(call), None) {
@@ -189,7 +187,8 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
     cursor.peek(header, message).is_none() && chain.invalidate(sink, room)
 }
 
-/// The Reads are over: nfsd gets the Call if they were done, and if it is what its header says.
+/// The Reads are over: nfsd gets the Call if they were done, and if it is what its header says. Its
+/// pages count until nfsd takes it, or until here.
 pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
@@ -197,11 +196,13 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
         let _ = sink.stream_mut();
     }
     call.endpoint = None;
+    let pages = call.sink_pages();
     match done.then(|| examine(&mut call)) {
-        Some(Ok(())) => call::ready(&endpoint.shared, call),
+        Some(Ok(())) => return call::ready(&endpoint.shared, call),
         Some(Err(e)) => call::refuse_read(endpoint, call, e),
         None => call::discard(&endpoint.shared, call),
     }
+    endpoint.end_read(pages);
 }
 
 /// Checks what a position-zero Read chunk has brought, as it is checked of an RDMA_MSG when that
