@@ -33,6 +33,8 @@ pub(super) enum Cause {
     CreditOverrun,
     /// A Receive has failed: its status.
     Receive(i32),
+    /// The peer has used up a Receive with an RDMA Write with immediate data.
+    NoMessage,
     /// A Send, RDMA Read or RDMA Write has failed: its status.
     Send(i32),
     /// Work could not be posted: an errno.
@@ -68,6 +70,7 @@ impl Cause {
             Cause::Results(errno) => (14, errno),
             Cause::Silent => (15, 0),
             Cause::Released => (16, 0),
+            Cause::NoMessage => (17, 0),
         }
     }
 
@@ -106,6 +109,7 @@ impl fmt::Display for Cause {
             Cause::Busy => f.write_str("too many connections wait to be accepted"),
             Cause::CreditOverrun => f.write_str("more Calls than credits"),
             Cause::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
+            Cause::NoMessage => f.write_str("immediate data, and no message"),
             Cause::Send(status) => {
                 write!(f, "Send, Read or Write failed: {}", status_name(*status))
             }

@@ -316,6 +316,10 @@ impl Handler for Endpoint {
         call::received(&this.into(), receive);
     }
 
+    fn no_message(this: ArcBorrow<'_, Self>) {
+        this.shared.close(Cause::NoMessage);
+    }
+
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
         if !status.is_flush() {
             this.shared.close(Cause::Receive(status.code()));

@@ -57,6 +57,9 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// A message has arrived. On the RDMA core's workqueue; must not sleep.
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>);
 
+    /// A Receive was used up by something else than a message. As above.
+    fn no_message(this: ArcBorrow<'_, Self>);
+
     /// A Receive has failed, which ends the connection. As above.
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 

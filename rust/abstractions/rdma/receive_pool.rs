@@ -351,12 +351,17 @@ impl<H: Handler> ReceivePool<H> {
         let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
         // SAFETY: As above. These fields are valid whatever the status is.
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: As above; it means something if that is a success, and is some number otherwise.
+        let opcode = unsafe { (*wc).opcode };
         // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
         let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
         // SAFETY: `raw` is not null.
         let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw)) };
-        if status.is_success() {
-            // SAFETY: As above; the device has written so many bytes.
+        let is_message =
+            status.is_success() && opcode != bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
+        if is_message {
+            // SAFETY: As above; the device has written so many bytes. Those of an RDMA Write with
+            // immediate data would be elsewhere.
             receive.set_len(unsafe { (*wc).byte_len } as usize);
         }
         // SAFETY: A queue pair is destroyed after its completions were handled.
@@ -364,8 +369,11 @@ impl<H: Handler> ReceivePool<H> {
         // CAST: `Qp::new` has set it to an `Arc` of `H`, which the queue pair keeps.
         // SAFETY: As above.
         let handler = unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) };
-        if status.is_success() {
+        if is_message {
             H::received(handler, receive);
+        } else if status.is_success() {
+            drop(receive);
+            H::no_message(handler);
         } else {
             // A queue pair that has failed gives back at once what is posted to it.
             receive.pool().close_own();

@@ -67,7 +67,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --stage STAGE    how far to get: all, or one of
                                 request response established call reply read read-rkey
                                 write-chunk reply-chunk no-receive no-receive-reads
-                                send overrun
+                                send overrun immediate
                                 (all)
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)

@@ -240,6 +240,17 @@ impl Peer {
         Ok(())
     }
 
+    /// Makes an RDMA Write of no bytes with immediate data, if the device can, and waits for its
+    /// completion.
+    pub(crate) fn send_immediate(&mut self) -> Result<()> {
+        self.wait_for_slot(1)?;
+        if self.endpoint.post_immediate(SEND).is_ok() {
+            self.sending += 1;
+            self.wait_sent()?;
+        }
+        Ok(())
+    }
+
     /// Sends a message, as [`Self::send_bytes`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
         self.send_bytes(&message.encode())

@@ -63,6 +63,9 @@ pub(crate) enum Stage {
     Send,
     /// More Calls are sent than the server grants credits.
     Overrun,
+    /// An RDMA Write with immediate data has used up a Receive of the server's; just an idle
+    /// connection if the device cannot make one.
+    Immediate,
 }
 
 impl Stage {
@@ -81,6 +84,7 @@ impl Stage {
         Self::NoReceiveReads,
         Self::Send,
         Self::Overrun,
+        Self::Immediate,
     ];
 
     /// Returns the name on the command line.
@@ -99,6 +103,7 @@ impl Stage {
             Self::NoReceiveReads => "no-receive-reads",
             Self::Send => "send",
             Self::Overrun => "overrun",
+            Self::Immediate => "immediate",
         }
     }
 }
@@ -173,6 +178,7 @@ impl Way {
             Stage::NoReceiveReads => self.no_receive_reads(),
             Stage::Send => self.long_send(),
             Stage::Overrun => self.overrun(),
+            Stage::Immediate => self.immediate(),
         }
     }
 
@@ -304,6 +310,13 @@ impl Way {
             peer.send(&message)?;
         }
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
+    }
+
+    fn immediate(&self) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        peer.null()?;
+        peer.send_immediate()?;
+        Ok(alone(peer))
     }
 }
 

@@ -207,14 +207,28 @@ impl Endpoint {
         offset: usize,
         len: usize,
     ) -> Result<()> {
+        self.post(id, bindings::IBV_WR_SEND, Some(sge(region, offset, len)?))
+    }
+
+    /// Posts an RDMA Write of no bytes with immediate data.
+    pub(crate) fn post_immediate(&self, id: u64) -> Result<()> {
+        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None)
+    }
+
+    /// Posts work to the send queue; its memory is a registered region's.
+    fn post(
+        &self,
+        id: u64,
+        opcode: bindings::ibv_wr_opcode,
+        mut sge: Option<bindings::ibv_sge>,
+    ) -> Result<()> {
         let qp = self.qp()?;
-        let mut sge = sge(region, offset, len)?;
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
         wr.wr_id = id;
-        wr.sg_list = &mut sge;
-        wr.num_sge = 1;
-        wr.opcode = bindings::IBV_WR_SEND;
+        wr.sg_list = sge.as_mut().map_or(ptr::null_mut(), |sge| sge);
+        wr.num_sge = i32::from(sge.is_some());
+        wr.opcode = opcode;
         wr.send_flags = bindings::IBV_SEND_SIGNALED;
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
