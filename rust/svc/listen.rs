@@ -272,6 +272,10 @@ impl Drop for Listener {
     /// Sleeps.
     fn drop(&mut self) {
         self.detach();
+        // Who has come before sunrpc took it.
+        while let Some(shared) = self.port.inbox.pop() {
+            self.discard(shared);
+        }
     }
 }
 
