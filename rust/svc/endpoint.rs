@@ -207,11 +207,9 @@ impl Endpoint {
 
     /// Whether nfsd may handle another Call. In any context; takes no lock.
     pub(super) fn has_space(&self) -> bool {
-        let has_space = self.space.is_there(&self.shared.device.held);
-        if !has_space {
-            self.shared.counters.reply_waits.inc();
-        }
-        has_space
+        let waits = &self.shared.counters.reply_waits;
+        self.space
+            .is_there(&self.shared.device.held, || waits.inc())
     }
 
     /// A Call gets its reply: the credits to grant with it.

@@ -64,13 +64,18 @@ impl Space {
         self.is_missed.load(Relaxed) && self.is_missed.xchg(false, Full)
     }
 
-    /// Whether nfsd may handle another Call. In any context; takes no lock.
-    pub(super) fn is_there(&self, device: &Held) -> bool {
+    /// Whether nfsd may handle another Call; calls `on_miss` the first time that it may not. In any
+    /// context; takes no lock.
+    pub(super) fn is_there(&self, device: &Held, on_miss: impl FnOnce()) -> bool {
         if self.fits(device) {
             return true;
         }
-        self.is_missed.xchg(true, Full);
-        self.fits(device)
+        let was_missed = self.is_missed.xchg(true, Full);
+        let fits = self.fits(device);
+        if !fits && !was_missed {
+            on_miss();
+        }
+        fits
     }
 
     /// The more of the device's pages are held, the fewer a connection may hold.
