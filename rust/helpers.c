@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/ratelimit.h>
+#include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <linux/sysctl.h>
 #include <linux/workqueue.h>
@@ -298,6 +299,12 @@ void svcrdma_helper_hold_module(void)
 void svcrdma_helper_put_module(void)
 {
 	module_put(THIS_MODULE);
+}
+
+/* Waits until who has put the module has returned from it, even if preempted right after. Sleeps. */
+void svcrdma_helper_wait_for_putters(void)
+{
+	synchronize_rcu_tasks();
 }
 
 /* Frees a transport of callbacks. */

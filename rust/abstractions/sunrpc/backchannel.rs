@@ -291,5 +291,7 @@ impl<L: Listen> PinnedDrop for Backchannel<L> {
         // SAFETY: By the type invariant. Transports that it has made hold the module.
         let _ = unsafe { bindings::xprt_unregister_transport(self.class.get().cast()) };
         CLASS.store(0, Release);
+        // SAFETY: This may sleep. Who puts the module in `Carrier::discard` does not any more.
+        unsafe { bindings::wait_for_putters() };
     }
 }

@@ -113,8 +113,8 @@ impl<B: Back> Carrier<B> {
         unsafe { ManuallyDrop::drop(&mut (*xprt.cast::<Self>()).back) };
         // SAFETY: As above; nothing of ours is left in it.
         unsafe { bindings::xprt_discard(xprt) };
-        // The module may go from here on, as with any transport that puts its own module: who
-        // unloads it has to lose a race with the few instructions back to the workqueue.
+        // The module may go from here on, but not before this has returned to the workqueue:
+        // unregistering the class waits for that.
         // SAFETY: `create` has taken the reference.
         unsafe { bindings::put_module() };
     }
