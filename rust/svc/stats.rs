@@ -139,7 +139,7 @@ limits! {
     RECEIVES = c"receives_per_device", 1024 in 16..=16384;
     /// Pages that all connections of a device together may have for Read chunks.
     READ_PAGES = c"read_pages_per_device", 16384 in 4224..=4194304;
-    /// Pages that one connection may have for Calls that nfsd has not taken; one Call may always read.
+    /// Pages that one connection may have for Calls nfsd has not taken; one Call may always read.
     READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
     /// Pages that the replies of all connections of a device together hold, before those that hold
     /// some get no more Calls handled.
