@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What rust/helpers.c hands to Rust by value, where the kernel's own type
+ * What rust/helpers.c fills in for Rust, where the kernel's own type
  * differs between versions.
  */
 #ifndef _SVCRDMA_HELPERS_H
@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-/* The limits of an RDMA device that a server meets, all counts. */
+/* The limits of an RDMA device that a server meets. */
 struct svcrdma_limits {
 	u32 max_qp_wr;
 	u32 max_send_sge;

@@ -18,6 +18,7 @@
 #include <linux/sunrpc/svcauth.h>
 #include <linux/sunrpc/svcauth_gss.h>
 #include <linux/sunrpc/xprt.h>
+#include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 #include <rdma/ib_verbs.h>
@@ -27,9 +28,9 @@
 
 /* linux/mm.h */
 
-struct page *svcrdma_helper_alloc_page(void)
+struct page *svcrdma_helper_alloc_page(bool retry)
 {
-	return alloc_page(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+	return alloc_page(GFP_KERNEL | __GFP_NOWARN | (retry ? 0 : __GFP_NORETRY));
 }
 
 void svcrdma_helper_put_page(struct page *page)
@@ -118,7 +119,7 @@ bool svcrdma_helper_ratelimit(void)
 	static DEFINE_RATELIMIT_STATE(state, DEFAULT_RATELIMIT_INTERVAL,
 				      DEFAULT_RATELIMIT_BURST);
 
-	return __ratelimit(&state);
+	return ___ratelimit(&state, KBUILD_MODNAME);
 }
 
 /* linux/sunrpc/svc_xprt.h */
@@ -147,7 +148,10 @@ bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 	return found;
 }
 
-/* The port of the remote address is 0: see the duplicate reply cache. */
+/*
+ * The port of the remote address is 0: see the duplicate reply cache. Requests of
+ * a client on this host are throttled by what they write themselves.
+ */
 void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local,
 				   struct sockaddr *remote)
 {
@@ -159,6 +163,8 @@ void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local
 	svc_xprt_set_remote(xprt, remote, svc_addr_len(remote));
 	rpc_set_port((struct sockaddr *)&xprt->xpt_remote, 0);
 	snprintf(xprt->xpt_remotebuf, sizeof(xprt->xpt_remotebuf), "%pISc", remote);
+	if (rpc_cmp_addr(local, remote))
+		set_bit(XPT_LOCAL, &xprt->xpt_flags);
 }
 
 /* Frees a transport that was never published; the put takes a module reference. */
@@ -173,8 +179,22 @@ size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
 	return svc_addr_len(addr);
 }
 
+/* The interface that a link-local address belongs to, which the connection manager leaves out. */
+void svcrdma_helper_addr_set_scope(struct sockaddr *addr, const struct rdma_cm_id *id)
+{
+	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)addr;
+
+	if (addr->sa_family == AF_INET6 && !sin6->sin6_scope_id &&
+	    ipv6_addr_type(&sin6->sin6_addr) & IPV6_ADDR_LINKLOCAL)
+		sin6->sin6_scope_id = id->route.addr.dev_addr.bound_dev_if;
+}
+
 int svcrdma_helper_addr_format(char *buf, size_t len, const struct sockaddr *addr)
 {
+	const struct sockaddr_in6 *sin6 = (const struct sockaddr_in6 *)addr;
+
+	if (addr->sa_family == AF_INET6 && sin6->sin6_scope_id)
+		return scnprintf(buf, len, "%pISpsc", addr);
 	return scnprintf(buf, len, "%pISpc", addr);
 }
 
@@ -195,7 +215,8 @@ void svcrdma_helper_rqst_begin(struct svc_rqst *rqstp)
 	rqstp->rq_xprt_ctxt = NULL;
 	rqstp->rq_prot = IPPROTO_MAX;
 	set_bit(RQ_SECURE, &rqstp->rq_flags);
-	clear_bit(RQ_LOCAL, &rqstp->rq_flags);
+	assign_bit(RQ_LOCAL, &rqstp->rq_flags,
+		   test_bit(XPT_LOCAL, &rqstp->rq_xprt->xpt_flags));
 	svc_xprt_copy_addrs(rqstp, rqstp->rq_xprt);
 }
 
@@ -301,8 +322,8 @@ void svcrdma_helper_put_module(void)
 	module_put(THIS_MODULE);
 }
 
-/* Waits until who has put the module has returned from it, even if preempted right after. Sleeps. */
-void svcrdma_helper_wait_for_putters(void)
+/* Waits until each task has slept or left the kernel, so has left what it was in. Sleeps. */
+void svcrdma_helper_wait_for_tasks(void)
 {
 	synchronize_rcu_tasks();
 }

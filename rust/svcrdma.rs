@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server side of RPC-over-RDMA: NFS over InfiniBand and RoCE.
+//! The server side of RPC-over-RDMA: NFS over InfiniBand, RoCE and iWARP.
 //!
 //! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
 
@@ -33,8 +33,8 @@ module! {
 }
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
-/// tick, no device. Removing the devices queues what is left to do, `_flush` waits for it; with it
-/// goes the server, and the folders in `/proc/sys`.
+/// device. Removing the devices queues what is left to do, `_flush` waits for it; with it goes the
+/// server, and the folders in `/proc/sys`. The name of the ids lasts as long as any of them may.
 #[pin_data]
 struct Module {
     #[pin]
@@ -43,7 +43,7 @@ struct Module {
     backchannel: Backchannel<svc::Listener>,
     #[pin]
     view: svc::view::View,
-    _watchdog: svc::Watchdog,
+    _watchdog: svc::Watchdog<svc::Server>,
     #[pin]
     client: Registration<svc::Devices>,
     _flush: svc::Flush,
@@ -58,7 +58,7 @@ impl kernel::InPlaceModule for Module {
                 _caller: Caller::new()?,
                 _flush: svc::Flush(server.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
-                _watchdog: svc::start_watchdog(&server)?,
+                _watchdog: svc::start_watchdog(&server.queue, &server)?,
                 view <- svc::view::show(module, server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),

@@ -45,6 +45,23 @@ impl Addr {
         this
     }
 
+    /// The same, of `id`: a link-local address gets its interface.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::from_raw`]; `id` is live, and bound to a device if it has one.
+    pub(super) unsafe fn of_id(
+        addr: *const bindings::sockaddr,
+        id: *const bindings::rdma_cm_id,
+    ) -> Self {
+        // SAFETY: By the safety requirements of this function.
+        let mut this = unsafe { Self::from_raw(addr) };
+        // SAFETY: There is room for any socket address; `id` by the safety requirements of this
+        // function.
+        unsafe { bindings::addr_set_scope(this.0.as_mut_ptr().cast(), id) };
+        this
+    }
+
     /// The address for C, which only reads it.
     pub(super) fn as_ptr(&self) -> *mut bindings::sockaddr {
         self.0.as_ptr().cast_mut().cast()

@@ -4,8 +4,8 @@
 
 use kernel::ffi::c_void;
 
-/// An owner that C keeps as a pointer while nfsd works on a Call, and whose memory holds the head
-/// and the tail of the Call meanwhile.
+/// An owner that C keeps as a pointer while nfsd works on a Call, and whose memory may hold the
+/// head of the Call meanwhile.
 ///
 /// # Safety
 ///

@@ -67,8 +67,8 @@ impl Drop for Id {
 
 extern "C" {
     /// Waits until each task has slept, or was in user space: none is in a function of this module
-    /// any more that it was in before, not even preempted. Sleeps (include/linux/rcupdate.h).
-    fn synchronize_rcu_tasks();
+    /// any more that it was in before, not even preempted. Sleeps (rust/keep/export.c).
+    fn svcrdma_keep_wait_for_tasks();
 }
 
 /// All that is kept; dropping it gives it up.
@@ -96,7 +96,7 @@ impl Drop for Kept {
         // A handler that has given its id up for a device's removal may not have returned yet, nor
         // the core have destroyed the id, which shows its name until then.
         // SAFETY: The function has no preconditions but that it may sleep.
-        unsafe { synchronize_rcu_tasks() };
+        unsafe { svcrdma_keep_wait_for_tasks() };
         drop(ids);
     }
 }

@@ -75,15 +75,24 @@ impl Drop for OwnedPage {
 #[repr(transparent)]
 pub(crate) struct FreshPage(OwnedPage);
 
+/// How hard to try to get memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Not very: where freeing memory may wait for us, or where there is another time.
+    Little,
+    /// As the kernel does for any other page, so that it hardly ever fails.
+    Full,
+}
+
 impl FreshPage {
-    /// Allocates a page, zeroed if the kernel is configured so. May sleep, does not try hard.
+    /// Allocates a page, zeroed if the kernel is configured so. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(effort: Effort) -> Result<Self> {
         // SAFETY: The function has no preconditions.
-        let page = unsafe { bindings::alloc_page() };
+        let page = unsafe { bindings::alloc_page(effort == Effort::Full) };
         // INVARIANT: A newly allocated page has one reference, which is the caller's, and is in
         // the linear map since the allocation did not ask for high memory.
         let page = NonNull::new(page).map(OwnedPage);
@@ -210,7 +219,7 @@ impl Stream {
     pub(crate) fn renew(&mut self) -> usize {
         let mut is_short = false;
         for page in self.pages.iter_mut().filter(|page| !page.is_private()) {
-            match FreshPage::new() {
+            match FreshPage::new(Effort::Little) {
                 Ok(new) => *page = new.0,
                 Err(_) => is_short = true,
             }

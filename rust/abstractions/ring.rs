@@ -4,9 +4,9 @@
 
 use kernel::prelude::*;
 
-/// A first-in-first-out queue of bounded length.
+/// A first-in-first-out queue of bounded length. Dropping it sleeps.
 pub(crate) struct Ring<T> {
-    slots: KVec<Option<T>>,
+    slots: KVVec<Option<T>>,
     head: usize,
     len: usize,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Ring<T> {
 impl<T> Ring<T> {
     /// Makes a queue for `capacity` items. May sleep.
     pub(crate) fn with_capacity(capacity: usize) -> Result<Self> {
-        let mut slots = KVec::with_capacity(capacity, GFP_KERNEL)?;
+        let mut slots = KVVec::with_capacity(capacity, GFP_KERNEL)?;
         for _ in 0..capacity {
             slots.push(None, GFP_KERNEL)?;
         }
@@ -28,7 +28,7 @@ impl<T> Ring<T> {
     /// A queue without room.
     pub(crate) fn none() -> Self {
         Self {
-            slots: KVec::new(),
+            slots: KVVec::new(),
             head: 0,
             len: 0,
         }

@@ -61,7 +61,7 @@ event!(
     (conn: u64)
 );
 event!(
-    /// A message of `len` bytes could not be decoded.
+    /// A message of `len` bytes could not be decoded or served.
     malformed,
     __tracepoint_svcrdma_rs_malformed,
     rust_do_trace_svcrdma_rs_malformed,

@@ -65,7 +65,7 @@ impl Drop for OwnedQueue {
 /// What is done again and again.
 pub(crate) trait Tick: Send + Sync {
     /// Does it once, on a workqueue; may sleep.
-    fn tick(&self);
+    fn tick(self: &Arc<Self>);
 }
 
 /// Calls [`Tick::tick`] every `msecs` milliseconds after the last call has ended, until dropped.

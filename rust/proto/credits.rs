@@ -108,8 +108,9 @@ impl Credits {
         Ok(())
     }
 
-    /// A Call is answered while the server has so much `room`; returns the grant its reply carries,
-    /// which is never 0 and, but for that, never above `limit` or the room that there is.
+    /// A Call gets its reply while the server has so much `room`; returns the grant that it carries,
+    /// which is never 0 and, but for that, never above `limit` or the room that there is. The Call
+    /// counts until [`Self::on_end`].
     pub fn on_reply(&mut self, room: Room, limit: u32) -> u32 {
         let grant = match room {
             Room::Plenty if self.is_used() => self.grant.saturating_add(1),
@@ -118,7 +119,6 @@ impl Credits {
         };
         // INVARIANT: at least 1.
         self.grant = grant.min(limit).min(self.most).max(1);
-        self.unanswered = self.unanswered.saturating_sub(1);
         self.grant.min(self.requested).max(1)
     }
 
@@ -127,8 +127,8 @@ impl Credits {
         self.calls.max(self.peak) >= self.grant
     }
 
-    /// A Call will never be answered.
-    pub fn on_drop(&mut self) {
+    /// A Call is over: its reply goes out, or it will never have one.
+    pub fn on_end(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
@@ -160,6 +160,7 @@ mod tests {
                 assert_eq!(credits.on_call(u32::MAX), Ok(()));
             }
             granted = credits.on_reply(room, LIMIT);
+            credits.on_end();
         }
         granted
     }
@@ -190,7 +191,9 @@ mod tests {
             assert_eq!(credits.on_call(requested), Ok(()));
             assert_eq!(credits.unanswered(), 1);
             let granted = credits.on_reply(Room::Plenty, limit);
-            assert_eq!((granted, credits.unanswered()), (grant, 0));
+            assert_eq!((granted, credits.unanswered()), (grant, 1));
+            credits.on_end();
+            assert_eq!(credits.unanswered(), 0);
         }
     }
 
@@ -231,7 +234,7 @@ mod tests {
         let mut credits = Credits::new(LIMIT);
         load(&mut credits, LIMIT, 1000, Room::Plenty);
         while credits.unanswered() > 0 {
-            credits.on_drop();
+            credits.on_end();
         }
         // It was used since the last look.
         let grants = [(); 4].map(|()| {
@@ -287,10 +290,10 @@ mod tests {
         }
         assert_eq!(credits.on_call(9), Err(Overrun));
         assert_eq!(credits.unanswered(), START + 3);
+        // A reply that has not gone out makes no room.
         assert_eq!(credits.on_reply(Room::Plenty, 1), 1);
-        assert_eq!(credits.on_call(9), Ok(()));
         assert_eq!(credits.on_call(9), Err(Overrun));
-        credits.on_drop();
+        credits.on_end();
         assert_eq!(credits.on_call(9), Ok(()));
         // No limit makes it more.
         assert_eq!(Credits::new(2).on_reply(Room::Plenty, 9), 2);
@@ -302,8 +305,8 @@ mod tests {
         assert_eq!(credits.on_call(1), Ok(()));
         assert_eq!(credits.on_call(1), Err(Overrun));
         // More answers than Calls would be a mistake of ours, not a way to wrap around.
-        credits.on_drop();
-        credits.on_drop();
+        credits.on_end();
+        credits.on_end();
         assert_eq!(credits.unanswered(), 0);
     }
 }

@@ -9,7 +9,10 @@
 use super::{
     backchannel,
     cause::Cause,
-    conn::Shared,
+    conn::{
+        Shared,
+        Unanswered, //
+    },
     endpoint::Endpoint,
     read,
     reply, //
@@ -82,6 +85,8 @@ pub(crate) struct CallState {
     pub(super) sink: Option<KBox<Transfer>>,
     /// Where the Call came from, while its Reads are waited for.
     pub(super) endpoint: Option<Arc<Endpoint>>,
+    /// Counts it, until its reply goes out.
+    unanswered: Option<Unanswered>,
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
 }
@@ -108,6 +113,7 @@ impl CallState {
     pub(super) fn reset(&mut self) {
         self.sink = None;
         self.endpoint = None;
+        self.unanswered = None;
         self.layout = Layout::Inline;
         self.payload_count = 0;
     }
@@ -127,7 +133,8 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     match decoded {
         Ok(Received::Call(header)) => {
             endpoint.shared.counters.calls.inc();
-            if !endpoint.shared.count_call(Some(header.credits)) {
+            call.unanswered = endpoint.shared.count_call(Some(header.credits));
+            if call.unanswered.is_none() {
                 endpoint.shared.counters.calls_dropped.inc();
                 endpoint.shared.close(Cause::CreditOverrun);
                 return;
@@ -147,19 +154,21 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
                     call.layout = layout;
                     begin(endpoint, call);
                 }
-                Err(e) => refuse(endpoint, &call, e),
+                Err(e) => refuse(endpoint, call, e),
             }
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
         Ok(Received::Error { xid }) => backchannel::refused(endpoint, xid),
         Ok(Received::Ignored) => endpoint.shared.counters.ignored.inc(),
         Err(e) => {
-            let is_answered = e.answer() != Answer::Drop;
-            if is_answered && !endpoint.shared.count_call(None) {
-                endpoint.shared.close(Cause::CreditOverrun);
-                return;
+            if e.answer() != Answer::Drop {
+                call.unanswered = endpoint.shared.count_call(None);
+                if call.unanswered.is_none() {
+                    endpoint.shared.close(Cause::CreditOverrun);
+                    return;
+                }
             }
-            refuse(endpoint, &call, e);
+            refuse(endpoint, call, e);
         }
     }
 }
@@ -171,8 +180,8 @@ fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, 
     Ok(layout)
 }
 
-/// Answers what cannot be decoded, or drops it.
-fn refuse(endpoint: &Endpoint, call: &Call, error: DecodeError) {
+/// Answers what is no Call as it should be, or drops it. In a completion.
+pub(super) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     endpoint.shared.counters.malformed.inc();
     let xid = match error.answer() {
         Answer::Drop => 0,
@@ -180,13 +189,9 @@ fn refuse(endpoint: &Endpoint, call: &Call, error: DecodeError) {
     };
     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
     trace::malformed(endpoint.shared.number(), xid, error.code(), len);
-    reply::answer(endpoint, error.answer());
-}
-
-/// Answers a Call that turns out to be wrong when its Read chunks have come. In a completion.
-pub(super) fn refuse_read(endpoint: &Endpoint, call: Call, error: DecodeError) {
-    refuse(endpoint, &call, error);
-    give_back(&endpoint.shared, call);
+    // What its Read chunks have brought is for the next one.
+    put_sink(&endpoint.shared, &mut call);
+    reply::answer(endpoint, error.answer(), call);
 }
 
 /// Hands a Call without Read chunks to nfsd, or starts to read.
@@ -205,16 +210,14 @@ pub(super) fn ready(shared: &Arc<Shared>, call: Call) {
 }
 
 /// The Call comes to nothing.
-pub(super) fn discard(shared: &Arc<Shared>, call: Call) {
-    shared.count_drop();
-    give_back(shared, call);
+pub(super) fn discard(shared: &Arc<Shared>, mut call: Call) {
+    shared.counters.calls_dropped.inc();
+    put_sink(shared, &mut call);
 }
 
-/// Gives Receive buffer and pages back.
-fn give_back(shared: &Arc<Shared>, mut call: Call) {
-    let sink = call.sink.take();
-    drop(call);
-    if let Some(sink) = sink {
+/// Gives the pages of a Call back that nfsd will not have.
+fn put_sink(shared: &Shared, call: &mut Call) {
+    if let Some(sink) = call.sink.take() {
         shared.device.pools.put_sink(sink);
     }
 }

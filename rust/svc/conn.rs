@@ -7,8 +7,8 @@
 //! id, given back soon after the connection begins to close. [`Shared`] is what both need.
 //!
 //! Whoever finds a reason to end a connection calls [`Shared::close`]. The first cause is kept and
-//! reported; the rest happens on our workqueue. Contexts: any but hard interrupts, unless said
-//! otherwise. The lock is a leaf but for the inbox': nothing is called back under it.
+//! reported; the rest happens on our workqueue. In any process context, unless said otherwise. The lock
+//! is a leaf, also under the Fifo's: nothing is called back under it.
 
 use super::{
     call::Call,
@@ -252,11 +252,13 @@ impl Shared {
         }
     }
 
-    /// A Call has come that asks for so many credits, if that is known; `false` if it is one too many.
-    pub(super) fn count_call(&self, requested: Option<u32>) -> bool {
+    /// A Call has come that asks for so many credits, if that is known; none if it is one too many.
+    pub(super) fn count_call(self: &Arc<Self>, requested: Option<u32>) -> Option<Unanswered> {
         let mut state = self.state.lock();
         state.calls = state.calls.wrapping_add(1);
-        state.credits.on_call(requested).is_ok()
+        let counted = state.credits.on_call(requested);
+        drop(state);
+        counted.ok().map(|()| Unanswered(self.clone()))
     }
 
     /// A Call gets its reply: the credits to grant with it, at most `most`.
@@ -275,12 +277,6 @@ impl Shared {
     pub(super) fn own_receives(&self) -> usize {
         let endpoint = self.snapshot().endpoint;
         endpoint.map_or(0, |endpoint| endpoint.own_receives())
-    }
-
-    /// A Call gets no reply.
-    pub(super) fn count_drop(&self) {
-        self.state.lock().credits.on_drop();
-        self.counters.calls_dropped.inc();
     }
 
     /// Looks after the connection; `seconds` have passed since the last time.
@@ -310,7 +306,7 @@ impl Shared {
         }
     }
 
-    /// How many of its Calls have no reply yet.
+    /// How many of its Calls have no reply that is posted.
     pub(super) fn unanswered(&self) -> u32 {
         self.state.lock().credits.unanswered()
     }
@@ -338,13 +334,24 @@ impl Shared {
     }
 }
 
+/// A Call that counts against its connection's credits. It goes with the Call, which is dropped when
+/// the last work request of its reply is about to be posted, and before its Receive buffer is: the
+/// client's next Call finds room. Dropping it takes the connection's lock.
+pub(super) struct Unanswered(Arc<Shared>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.state.lock().credits.on_end();
+    }
+}
+
 /// How a connection is.
 pub(super) struct Snapshot {
     /// The name of its phase.
     pub(super) phase: &'static str,
     /// Calls that have come.
     pub(super) calls: u64,
-    /// Calls that have no reply yet.
+    /// Calls that have no reply that is posted.
     pub(super) unanswered: u32,
     /// Credits, the most that its next reply grants.
     pub(super) granted: u32,

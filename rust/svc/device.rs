@@ -5,7 +5,8 @@
 //! Nothing is made on a device before its first connection. Its hardware objects are made and
 //! taken away under one mutex, which accepting holds too: so removal sees either no connection or
 //! a complete one. Memory that Calls with nfsd still use (Receive buffers, pools) outlives the
-//! removal, which never waits for nfsd.
+//! removal, which never waits for nfsd. Nor does one device wait for another, which may hang: each
+//! has a watchdog of its own.
 
 use super::{
     cause::Cause,
@@ -13,7 +14,11 @@ use super::{
     hardware::Hardware,
     history::History,
     pool::Pools,
-    space::Held, //
+    space::Held,
+    watchdog::{
+        self,
+        Watchdog, //
+    },
 };
 use crate::abstractions::{
     rdma::{
@@ -51,7 +56,7 @@ use kernel::{
 use svcrdma_proto::credits::Room;
 
 /// How long removal waits before it looks again whether all connections are taken down.
-const FLUSH_AGAIN: Delta = Delta::from_millis(10);
+const LOOK_AGAIN: Delta = Delta::from_millis(2);
 
 /// The state of a device's hardware objects.
 enum State {
@@ -87,7 +92,7 @@ pub(crate) struct Device {
     state: Mutex<State>,
     #[pin]
     connections: Mutex<Connections>,
-    /// Calls without a reply at the last tick, and how many Receive buffers there were.
+    /// Calls without a posted reply at the last tick, and how many Receive buffers there were.
     under_way: Atomic<u32>,
     capacity: Atomic<u32>,
     pub(super) pools: Pools,
@@ -154,12 +159,12 @@ impl Device {
         }
     }
 
-    /// Calls `f` with the device's protection domain. In any context but hard interrupts.
+    /// Calls `f` with the device's protection domain. In any process context.
     pub(super) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
         f(&self.pools.pd().ok_or(ENODEV)?)
     }
 
-    /// Has the pools refilled, as a Call waits for pages. From any context but hard interrupts.
+    /// Has the pools refilled, as a Call waits for pages. From any process context.
     pub(super) fn want_refill(self: &Arc<Self>) {
         // An error means that it is queued already.
         let _ = self.queue.enqueue(self.clone());
@@ -224,7 +229,7 @@ impl Device {
     }
 
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
-    fn tick(self: &Arc<Self>, seconds: u32) {
+    pub(super) fn look(self: &Arc<Self>, seconds: u32) {
         let mut under_way = 0u32;
         self.for_each(|shared| {
             shared.tick(seconds);
@@ -248,28 +253,37 @@ impl Device {
         Room::of(self.under_way.load(Relaxed), self.capacity.load(Relaxed))
     }
 
-    /// Closes all connections and gives the hardware back; sleeps until that is done.
+    /// Closes all connections. May sleep.
+    pub(super) fn close_all(&self, cause: Cause) {
+        self.for_each(|shared| shared.close(cause));
+    }
+
+    /// Closes all connections and gives the hardware back; sleeps until connections are gone. Work
+    /// that is at it, and nfsd threads, may have some of the rest for a while: what they have holds a
+    /// `Pd`, and the RDMA core waits for that.
     fn remove(&self) {
         self.connections.lock().is_open = false;
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
-        self.for_each(|shared| shared.close(Cause::DeviceRemoved));
-        self.queue.flush();
-        // Whoever has begun to close one may not have queued the rest yet.
+        self.close_all(Cause::DeviceRemoved);
         while self.connection_count() > 0 {
-            fsleep(FLUSH_AGAIN);
-            self.queue.flush();
+            fsleep(LOOK_AGAIN);
         }
         self.pools.close();
-        // Its last user: connections are gone.
         drop(hardware);
     }
+}
+
+/// A device that is looked after until this is dropped, which sleeps.
+struct Watched {
+    device: Arc<Device>,
+    watchdog: Watchdog<Device>,
 }
 
 /// All devices.
 #[pin_data]
 pub(crate) struct Devices {
     #[pin]
-    list: Mutex<KVec<Arc<Device>>>,
+    list: Mutex<KVec<Watched>>,
     queue: Arc<OwnedQueue>,
 }
 
@@ -288,17 +302,8 @@ impl Devices {
     /// The device that is `ib`. May sleep.
     pub(super) fn find(&self, ib: &IbDevice) -> Option<Arc<Device>> {
         let list = self.list.lock();
-        list.iter().find(|device| device.is(ib)).cloned()
-    }
-
-    /// Does what is to be done every `seconds`. May sleep.
-    pub(super) fn tick(&self, seconds: u32) {
-        self.for_each(|device| device.tick(seconds));
-    }
-
-    /// Closes all connections. May sleep.
-    pub(super) fn release(&self) {
-        self.for_each(|device| device.for_each(|shared| shared.close(Cause::Released)));
+        let mut devices = list.iter().map(|watched| &watched.device);
+        devices.find(|device| device.is(ib)).cloned()
     }
 
     /// Calls `f` for each device. May sleep.
@@ -306,7 +311,11 @@ impl Devices {
         let mut i: usize = 0;
         loop {
             // Not under the lock: a device may be waiting for its hardware.
-            let device = self.list.lock().get(i).cloned();
+            let device = self
+                .list
+                .lock()
+                .get(i)
+                .map(|watched| watched.device.clone());
             let Some(device) = device else {
                 return;
             };
@@ -314,20 +323,30 @@ impl Devices {
             i = i.saturating_add(1);
         }
     }
+
+    /// Takes the device that is `ib` out of the list. May sleep.
+    fn take(&self, ib: &IbDevice) -> Option<Watched> {
+        let mut list = self.list.lock();
+        let i = list.iter().position(|watched| watched.device.is(ib))?;
+        list.remove(i).ok()
+    }
 }
 
 impl Client for Devices {
     fn add(&self, ib: IbDevice) -> Result {
         let device = Device::new(ib, self.queue.clone())?;
-        self.list.lock().push(device, GFP_KERNEL)?;
+        let watched = Watched {
+            watchdog: watchdog::start(&self.queue, &device)?,
+            device,
+        };
+        self.list.lock().push(watched, GFP_KERNEL)?;
         Ok(())
     }
 
     fn remove(&self, ib: &IbDevice) {
-        let Some(device) = self.find(ib) else {
-            return;
-        };
-        self.list.lock().retain(|other| !other.is(ib));
-        device.remove();
+        if let Some(Watched { device, watchdog }) = self.take(ib) {
+            drop(watchdog);
+            device.remove();
+        }
     }
 }

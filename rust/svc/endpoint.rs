@@ -141,7 +141,8 @@ impl Endpoint {
     }
 
     /// Adds work, and posts what can be posted; a reply comes with its Call, which is needed until
-    /// all is posted. Gives the work back when the connection closes.
+    /// all is posted. Gives the work back when the connection closes; who ends posting has it closed.
+    /// There is room for all Calls that count, and for callbacks.
     pub(super) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
         self.fifo.push(work, call)?;
         self.pump();
@@ -277,6 +278,18 @@ impl Endpoint {
         }
     }
 
+    /// Seconds that posted work may take: a peer that has pages is not waited for as long where there
+    /// are none for others.
+    fn patience(&self) -> u32 {
+        let most = stats::STALL_SECONDS.get();
+        let pools = &self.shared.device.pools;
+        let has_pages = self.quota.lock().used() > 0;
+        match has_pages && pools.is_waited_for() && pools.pages_left() == 0 {
+            true => most.min(stats::READ_STALL_SECONDS.get()),
+            false => most,
+        }
+    }
+
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
     pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
         if self.failed.load(Relaxed) {
@@ -286,7 +299,7 @@ impl Endpoint {
         self.callbacks.tick(seconds);
         self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
-            Ok(oldest) if oldest > stats::STALL_SECONDS.get() => self.shared.close(Cause::Stalled),
+            Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),
             Ok(_) => {}
             Err(e) => self.shared.close(Cause::Post(e.to_errno())),
         }

@@ -38,6 +38,7 @@ use crate::abstractions::{
         Request, //
     },
     sunrpc::{
+        self,
         inbox::Inbox,
         xprt::{
             Listen,
@@ -51,6 +52,10 @@ use kernel::{
     prelude::*,
     rbtree::RBTree,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
         Arc,
         ArcBorrow,
         Mutex, //
@@ -92,6 +97,8 @@ pub(crate) struct Port {
     inbox: Arc<Inbox<Arc<Shared>>>,
     #[pin]
     binding: Mutex<Binding>,
+    /// Whether it was closed while nfsd runs.
+    is_released: AtomicFlag,
     #[pin]
     work: Work<Port>,
 }
@@ -237,6 +244,7 @@ impl Listen for Listener {
                 net: net.keep(),
                 inbox: ports_inbox,
                 binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
+                is_released: AtomicFlag::new(false),
                 work <- new_work!("svcrdma listener"),
             }),
             GFP_KERNEL,
@@ -275,6 +283,9 @@ impl Drop for Listener {
         // Who has come before sunrpc took it.
         while let Some(shared) = self.port.inbox.pop() {
             self.discard(shared);
+        }
+        if self.port.is_released.load(Relaxed) {
+            sunrpc::wait_for_new_threads();
         }
     }
 }
@@ -337,6 +348,7 @@ impl Ports {
                 continue;
             }
             if port.inbox.is_replaceable() {
+                port.is_released.store(true, Relaxed);
                 port.inbox.close();
             } else if ratelimit() {
                 pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");

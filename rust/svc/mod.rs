@@ -43,12 +43,8 @@ mod work;
 
 use crate::abstractions::{
     pernet::PerNet,
-    workqueue::{
-        OwnedQueue,
-        Periodic, //
-    },
+    workqueue::OwnedQueue, //
 };
-use core::pin::Pin;
 use kernel::{
     prelude::*,
     str::CStr,
@@ -65,7 +61,10 @@ pub(crate) use device::Devices;
 pub(crate) use listen::Listener;
 use listen::Ports;
 use stats::Counters;
-pub(crate) use watchdog::start as start_watchdog;
+pub(crate) use watchdog::{
+    start as start_watchdog,
+    Watchdog, //
+};
 
 /// The name that `portlist`, nfsd netlink and the RDMA core know us by.
 pub(crate) const CLASS: &CStr = c"rdma";
@@ -111,9 +110,6 @@ impl Server {
     }
 }
 
-/// The watchdog of a [`Server`].
-pub(crate) type Watchdog = Pin<KBox<Periodic<Server>>>;
-
 /// Waits, when dropped, until what is queued has run: after it nothing of ours is on the way. So
 /// it is the last to have the server: taking the folders of namespaces off waits for others who
 /// make or destroy one, and they may wait for what is queued.
@@ -121,6 +117,9 @@ pub(crate) struct Flush(pub(crate) Arc<Server>);
 
 impl Drop for Flush {
     fn drop(&mut self) {
+        self.0.queue.flush();
+        // What ran may have had a receive queue, the last that was queued by the device; now there
+        // is none.
         self.0.queue.flush();
     }
 }

@@ -26,6 +26,7 @@ use super::{
     },
 };
 use crate::abstractions::{
+    page::Effort,
     rdma::{
         device::Pd,
         registration::Kind,
@@ -148,7 +149,9 @@ impl Pools {
             return Ok(reply);
         }
         stats::POOL_MISSES.inc();
-        Reply::new(SendBuffer::new(&self.pd().ok_or(ENODEV)?)?)
+        let pd = self.pd().ok_or(ENODEV)?;
+        // nfsd has done what was asked for: a reply that cannot be sent is its work in vain.
+        Reply::new(SendBuffer::new(&pd, Effort::Full)?)
     }
 
     /// A reply, if there is one here. In a completion.
@@ -211,7 +214,7 @@ impl Pools {
     }
 
     /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
-    /// any context but hard interrupts.
+    /// any process context.
     pub(super) fn put_sink(&self, sink: KBox<Transfer>) {
         self.keep_sink(sink);
         self.serve();

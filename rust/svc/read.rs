@@ -91,7 +91,7 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
         return Some(sink);
     };
     if endpoint.shared.is_closing() {
-        endpoint.shared.count_drop();
+        endpoint.shared.counters.calls_dropped.inc();
         return Some(sink);
     }
     if prepare(&endpoint, &mut call, sink).is_err() {
@@ -108,10 +108,7 @@ pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfe
         return None;
     }
     match endpoint.submit(Work::Read(call), None) {
-        Err(Work::Read(call)) => {
-            endpoint.shared.close(Cause::CreditOverrun);
-            abandon(&endpoint, call)
-        }
+        Err(Work::Read(call)) => abandon(&endpoint, call),
         _ => None,
     }
 }
@@ -125,9 +122,8 @@ pub(super) fn give_up(call: Call) {
 
 /// Drops `call`, whose sink the caller takes back.
 fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<KBox<Transfer>> {
-    let sink = call.sink.take();
-    endpoint.shared.count_drop();
-    sink
+    endpoint.shared.counters.calls_dropped.inc();
+    call.sink.take()
 }
 
 /// Puts the inline parts and the pads of `call` into `sink`, and maps it for the device.
@@ -199,7 +195,7 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     let pages = call.sink_pages();
     match done.then(|| examine(&mut call)) {
         Some(Ok(())) => return call::ready(&endpoint.shared, call),
-        Some(Err(e)) => call::refuse_read(endpoint, call, e),
+        Some(Err(e)) => call::refuse(endpoint, call, e),
         None => call::discard(&endpoint.shared, call),
     }
     endpoint.end_read(pages);

@@ -19,7 +19,10 @@ use super::{
     stats, //
 };
 use crate::abstractions::{
-    page::FreshPage,
+    page::{
+        Effort,
+        FreshPage, //
+    },
     rdma::{
         device::Pd,
         registration::Registration,
@@ -102,7 +105,7 @@ impl Pools {
     fn make_pages(&self, count: usize) -> Result {
         self.reserve_pages(count)?;
         for _ in 0..count {
-            let page = FreshPage::new()?;
+            let page = FreshPage::new(Effort::Little)?;
             let mut inner = self.inner.lock();
             inner.total = inner.total.saturating_add(1);
             if let Err(e) = inner.pages.push_within_capacity(page) {
@@ -191,7 +194,10 @@ impl Pools {
 pub(super) fn new_replies(pd: &Arc<Pd>, count: usize) -> Result<KVec<KBox<Reply>>> {
     let mut replies = KVec::with_capacity(count, GFP_KERNEL)?;
     for _ in 0..count {
-        replies.push(Reply::new(SendBuffer::new(pd)?)?, GFP_KERNEL)?;
+        replies.push(
+            Reply::new(SendBuffer::new(pd, Effort::Little)?)?,
+            GFP_KERNEL,
+        )?;
     }
     Ok(replies)
 }

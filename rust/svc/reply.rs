@@ -115,8 +115,8 @@ impl Reply {
         self.pages.as_ref().map_or(0, |pages| pages.pages())
     }
 
-    /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all.
-    /// Error replies have no Call.
+    /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all. Calls
+    /// to the client have no `call`.
     pub(super) fn build<'m>(
         &'m self,
         call: Option<&Call>,
@@ -260,7 +260,7 @@ pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, results: &mut Results<'
     let sent = match shared.device.pools.reply() {
         Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, results) {
             Ok(()) => {
-                submit(endpoint, reply, Some(call));
+                submit(endpoint, reply, call);
                 Ok(())
             }
             Err(e) => {
@@ -326,7 +326,7 @@ fn find_payloads<'a>(
 }
 
 /// Answers what is not a Call that nfsd could handle. In a completion.
-pub(super) fn answer(endpoint: &Endpoint, answer: Answer) {
+pub(super) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     if answer == Answer::Drop {
         return;
     }
@@ -336,16 +336,15 @@ pub(super) fn answer(endpoint: &Endpoint, answer: Answer) {
         return;
     };
     reply.set_error(endpoint, answer, endpoint.count_reply());
-    submit(endpoint, reply, None);
+    submit(endpoint, reply, call);
 }
 
-/// Queues the reply. It is refused when the connection is closing, or when the peer has more
-/// replies outstanding than it ever had credits.
-fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Option<Call>) {
+/// Queues the reply. It is refused when the connection is closing; there is room for a reply to each
+/// Call that counts.
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
     endpoint.shared.counters.replies.inc();
     endpoint.hold(&reply);
-    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), call) {
-        endpoint.shared.close(Cause::CreditOverrun);
+    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), Some(call)) {
         endpoint.put_reply(reply);
     }
 }

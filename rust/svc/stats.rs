@@ -6,7 +6,8 @@
 //! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
 //! limits can be set there and read in all. Counters grow from insmod, or from the making of the
 //! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
-//! next connection, Call or tick of the watchdog.
+//! next connection, Call or tick of the watchdog; those about Receives and registration with the
+//! first connection of a device.
 
 use crate::abstractions::{
     pernet::{
@@ -88,11 +89,11 @@ counters! {
     calls = c"calls";
     /// Calls that were decoded but came to nothing: no reply was sent.
     calls_dropped = c"calls_dropped";
-    /// Messages that could not be decoded, answered or not.
+    /// Messages that could not be decoded or served, answered or not.
     malformed = c"malformed";
-    /// Messages that need no answer and are none of ours: replies, errors, RDMA_DONE.
+    /// Messages that need no answer and that nobody waits for: replies, errors, RDMA_DONE.
     ignored = c"ignored";
-    /// Replies sent, error replies included.
+    /// Replies made ready to be sent, error replies included.
     replies = c"replies";
     /// Error replies among them.
     error_replies = c"error_replies";
@@ -148,6 +149,8 @@ limits! {
     REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that posted work may take before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
+    /// The same for a connection that has pages for Read chunks, while others wait for some.
+    READ_STALL_SECONDS = c"read_stall_seconds", 15 in 4..=3600;
     /// Seconds after which a connection must have made its first Call.
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The watchdog: closes what makes no progress, or everything if an admin wants the module to be
-//! released, and adjusts what is pooled.
+//! The watchdogs: each looks after a device, or after the listeners. They close what makes no
+//! progress, or everything if an admin wants the module to be released, and adjust what is pooled.
 
 use super::{
+    cause::Cause,
+    device::Device,
     stats,
-    Server,
-    Watchdog, //
+    Server, //
 };
 use crate::abstractions::workqueue::{
+    OwnedQueue,
     Periodic,
     Tick, //
 };
+use core::pin::Pin;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -20,19 +23,32 @@ use kernel::{
 /// Seconds between two looks.
 const SECONDS: u32 = 2;
 
+/// Looks after `T` until dropped.
+pub(crate) type Watchdog<T> = Pin<KBox<Periodic<T>>>;
+
 impl Tick for Server {
-    fn tick(&self) {
+    fn tick(self: &Arc<Self>) {
         if stats::RELEASE.get() != 0 {
+            // All at once: until the listeners are back clients cannot connect again.
             self.ports.release();
-            self.devices.release();
+            self.devices
+                .for_each(|device| device.close_all(Cause::Released));
         } else {
             self.ports.tick();
         }
-        self.devices.tick(SECONDS);
     }
 }
 
-/// Starts to look after the server's devices. May sleep.
-pub(crate) fn start(server: &Arc<Server>) -> Result<Watchdog> {
-    Periodic::new(server.queue.clone(), server.clone(), SECONDS * 1000)
+impl Tick for Device {
+    fn tick(self: &Arc<Self>) {
+        self.look(SECONDS);
+    }
+}
+
+/// Starts to look after `target`. May sleep.
+pub(crate) fn start<T: Tick + 'static>(
+    queue: &Arc<OwnedQueue>,
+    target: &Arc<T>,
+) -> Result<Watchdog<T>> {
+    Periodic::new(queue.clone(), target.clone(), SECONDS * 1000)
 }

@@ -29,7 +29,10 @@ TRACE_EVENT(svcrdma_rs_accept,
 		  __entry->send, __entry->credits)
 );
 
-/* A Call was received: bytes of its Read chunks, its Write chunks, whether it has a Reply chunk. */
+/*
+ * A Call was received: its bytes in pages once its Read chunks have come, its Write chunks, whether
+ * it has a Reply chunk.
+ */
 TRACE_EVENT(svcrdma_rs_call,
 	TP_PROTO(u64 conn, u32 xid, u32 len, u32 read, u32 writes, u32 reply),
 	TP_ARGS(conn, xid, len, read, writes, reply),
@@ -104,7 +107,7 @@ TRACE_EVENT(svcrdma_rs_dead,
 	TP_printk("conn=%llu", __entry->conn)
 );
 
-/* A Call that could not be decoded: reason as in rust/proto/error.rs. */
+/* A message that could not be decoded or served: reason as in rust/proto/error.rs. */
 TRACE_EVENT(svcrdma_rs_malformed,
 	TP_PROTO(u64 conn, u32 xid, u32 reason, u32 len),
 	TP_ARGS(conn, xid, reason, len),

@@ -36,7 +36,8 @@ pub(crate) trait Client: Send + Sync + 'static {
     /// Any: the device is left alone then.
     fn add(&self, device: IbDevice) -> Result;
 
-    /// A device goes: when this returns nothing of ours uses it. May sleep.
+    /// A device goes: when this returns nothing of ours uses it but what holds a
+    /// [`Pd`](super::device::Pd), which the RDMA core waits for. May sleep.
     fn remove(&self, device: &IbDevice);
 }
 

@@ -136,7 +136,10 @@ impl NewId<'_> {
 /// `id` is live.
 unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
     // SAFETY: By the safety requirements of this function.
-    unsafe { Addr::from_raw((&raw const (*id.as_ptr()).route.addr.dst_addr).cast()) }
+    unsafe {
+        let addr = &raw const (*id.as_ptr()).route.addr.dst_addr;
+        Addr::of_id(addr.cast(), id.as_ptr())
+    }
 }
 
 /// An id; dropping it destroys it, which waits for its handler to end. Sleeps.
@@ -190,7 +193,10 @@ impl<E: Events> CmId<E> {
     /// Our address.
     pub(crate) fn local(&self) -> Addr {
         // SAFETY: The id is live by the type invariant; the address is set when it is bound.
-        unsafe { Addr::from_raw((&raw const (*self.as_ptr()).route.addr.src_addr).cast()) }
+        unsafe {
+            let addr = &raw const (*self.as_ptr()).route.addr.src_addr;
+            Addr::of_id(addr.cast(), self.as_ptr())
+        }
     }
 
     /// The peer's address.

@@ -14,7 +14,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a device can do; counts.
+/// What a device can do.
 pub(crate) type Limits = bindings::svcrdma_limits;
 
 /// A reference to a device's memory, which the device may have left.

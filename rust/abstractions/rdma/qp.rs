@@ -322,7 +322,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
         // SAFETY: By the safety requirements of this function.
         let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
-        // SAFETY: Slots live until the queue pair's completions were handled.
+        // SAFETY: Slots live until the queue pair's completions were handled, see `drop`.
         let index = unsafe { (*slot).index };
         // SAFETY: By the safety requirements of this function.
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
@@ -381,7 +381,10 @@ impl<H: Handler, E: Events> Drop for Qp<H, E> {
         // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
         // send queue, which only the worker handles, and the last Receive has completed. (Some
         // drivers never say so of a shared queue. Then the wait has ended after 5 s, and this counts
-        // on what the queue pair had taken of it having been flushed by then.)
+        // on what the queue pair had taken of it having been flushed by then. The RDMA core warns if
+        // a driver cannot take a queue pair to the error state, or takes no marker. Then this counts
+        // on its destruction to take completions off the queue, as drivers of shared completion
+        // queues do.)
         self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.

@@ -10,7 +10,10 @@ use super::{
 use crate::abstractions::{
     bindings,
     context::Context,
-    page::FreshPage, //
+    page::{
+        Effort,
+        FreshPage, //
+    },
 };
 use core::{
     mem::ManuallyDrop,
@@ -49,15 +52,20 @@ type Completed = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc
 impl<H: Handler> Buffer<H> {
     /// Makes one for `pool`, which is to free it. May sleep.
     pub(super) fn new(pool: *const ReceivePool<H>, done: Completed) -> Result<NonNull<Self>> {
-        let buffer = Self {
-            cqe: bindings::ib_cqe { done: Some(done) },
-            pool,
-            page: FreshPage::new()?,
-            addr: None,
-            len: 0,
-            state: H::Call::default(),
-        };
-        NonNull::new(KBox::into_raw(KBox::new(buffer, GFP_KERNEL)?)).ok_or(ENOMEM)
+        let page = FreshPage::new(Effort::Little)?;
+        // In place: it is large for a stack.
+        let buffer = KBox::init(
+            init!(Self {
+                cqe: bindings::ib_cqe { done: Some(done) },
+                pool,
+                page,
+                addr: None,
+                len: 0,
+                state: H::Call::default(),
+            }),
+            GFP_KERNEL,
+        )?;
+        NonNull::new(KBox::into_raw(buffer)).ok_or(ENOMEM)
     }
 }
 

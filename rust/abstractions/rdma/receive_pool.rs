@@ -65,9 +65,9 @@ struct Inner<H: Handler> {
     /// What buffers are mapped with, until the queue is destroyed.
     pd: Option<Arc<Pd>>,
     /// All buffers.
-    table: KVec<NonNull<Buffer<H>>>,
+    table: KVVec<NonNull<Buffer<H>>>,
     /// Buffers that are with nobody: posting them failed, or there is no queue any more.
-    aside: KVec<NonNull<Buffer<H>>>,
+    aside: KVVec<NonNull<Buffer<H>>>,
 }
 
 // SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
@@ -125,8 +125,8 @@ impl<H: Handler> ReceivePool<H> {
         let inner = Inner {
             queue: None,
             pd: Some(pd.clone()),
-            table: KVec::with_capacity(max, GFP_KERNEL)?,
-            aside: KVec::with_capacity(max, GFP_KERNEL)?,
+            table: KVVec::with_capacity(max, GFP_KERNEL)?,
+            aside: KVVec::with_capacity(max, GFP_KERNEL)?,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -162,7 +162,7 @@ impl<H: Handler> ReceivePool<H> {
     /// # Safety
     ///
     /// The queue pair is live, has a receive queue of its own for all buffers of this pool, and
-    /// calls [`Self::close`] before it is destroyed.
+    /// calls [`Self::close_own`] before it is destroyed.
     pub(super) unsafe fn set_own(&self, qp: NonNull<bindings::ib_qp>) {
         self.inner.lock().queue = Some(Queue::Own(qp));
     }
@@ -265,7 +265,7 @@ impl<H: Handler> ReceivePool<H> {
             &raw mut (*raw).cqe
         };
         // SAFETY: The buffer, mapped, stays until the queue is destroyed, which keeps the pool; a
-        // queue pair is live as `close` takes the lock that we hold.
+        // queue pair is live as `close_own` takes the lock that we hold.
         let posted = unsafe { queue.post(pd, cqe, addr) };
         if posted.is_err() {
             // SAFETY: The buffer was not posted.

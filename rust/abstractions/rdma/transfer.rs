@@ -12,6 +12,7 @@ use super::{
 use crate::abstractions::{
     bindings,
     page::{
+        Effort,
         FreshPage,
         OwnedPage,
         Piece,
@@ -223,8 +224,8 @@ pub(crate) struct SendBuffer {
 
 impl SendBuffer {
     /// Makes one. May sleep.
-    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let page = FreshPage::new()?;
+    pub(crate) fn new(pd: &Arc<Pd>, effort: Effort) -> Result<Self> {
+        let page = FreshPage::new(effort)?;
         // SAFETY: The page is new, so it is ours alone, and it has this many bytes.
         unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
         // SAFETY: `page` lives until `drop` unmaps it.

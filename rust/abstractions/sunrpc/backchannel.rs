@@ -292,6 +292,6 @@ impl<L: Listen> PinnedDrop for Backchannel<L> {
         let _ = unsafe { bindings::xprt_unregister_transport(self.class.get().cast()) };
         CLASS.store(0, Release);
         // SAFETY: This may sleep. Who puts the module in `Carrier::discard` does not any more.
-        unsafe { bindings::wait_for_putters() };
+        unsafe { bindings::wait_for_tasks() };
     }
 }

@@ -3,7 +3,7 @@
 //! What waits for an nfsd thread: the one place that raises and clears `XPT_DATA` and `XPT_CONN`.
 //!
 //! An [`Inbox`] outlives the `svc_xprt` that it wakes threads for. Completions add to it in any
-//! context but hard interrupts; nothing of it sleeps. Raising the flag and enqueueing the
+//! process context; nothing of it sleeps. Raising the flag and enqueueing the
 //! transport happen under the inbox' lock, as does clearing the flag with the last item. So a
 //! thread is woken once for an item and never for an empty queue, and no transport is touched
 //! after its detach (net/sunrpc/svc_xprt.c, `svc_xprt_enqueue` and `svc_xprt_received`).

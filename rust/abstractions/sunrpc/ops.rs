@@ -245,11 +245,7 @@ impl<C: Connect> ConnectionOps<C> {
     unsafe extern "C" fn detach(xprt: *mut bindings::svc_xprt) {
         // SAFETY: By the safety requirements of this function.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
-        transport.inbox.detach();
-        transport.data.detach();
-        while let Some(call) = transport.inbox.pop() {
-            transport.data.release(call);
-        }
+        transport.end();
     }
 }
 

@@ -192,6 +192,17 @@ impl<T, I: Item> Vacant<T, I> {
     }
 }
 
+impl<C: Connect> Transport<C, C::Call> {
+    /// Lets go of the hardware, and of the Calls that nfsd has not taken. May sleep.
+    pub(super) fn end(&self) {
+        self.inbox.detach();
+        self.data.detach();
+        while let Some(call) = self.inbox.pop() {
+            self.data.release(call);
+        }
+    }
+}
+
 impl<C: Connect> Vacant<C, C::Call> {
     /// Makes the connection that a listener has accepted.
     pub(crate) fn connection<L: Listen<Connection = C>>(
@@ -231,8 +242,7 @@ impl<C: Connect> Drop for New<C> {
     fn drop(&mut self) {
         // SAFETY: The transport is live, and this is its only reference.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(self.0.as_ptr()) };
-        transport.inbox.detach();
-        transport.data.detach();
+        transport.end();
         // SAFETY: This is the birth reference, which is ours as the transport was not returned.
         unsafe { bindings::xprt_abandon(self.0.as_ptr()) };
     }
