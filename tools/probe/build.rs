@@ -40,12 +40,14 @@ const FUNCTIONS: &[&str] = &[
     "rdma_resolve_addr",
     "rdma_resolve_route",
     "setrlimit",
+    "signal",
 ];
 
 /// Types and constants that no function above brings in.
 const ITEMS: &[&str] = &[
     "AF_INET.*",
     "POLLIN",
+    "SIGPIPE",
     "__rlimit_resource",
     "ibv_access_flags",
     "ibv_mw_type",

@@ -158,7 +158,7 @@ pub fn use_error(error: &DecodeError, credits: u32, out: &mut [u8]) -> (Option<u
 pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
     credits.look();
     credits.on_call(number)?;
-    credits.on_drop();
+    credits.on_end();
     let granted = credits.on_reply(Room::of(number, credits.grant()), number);
     Ok(granted ^ credits.unanswered() ^ Credits::new(number).unanswered())
 }

@@ -8,12 +8,16 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     net::SocketAddr,
     str::FromStr, //
 };
 
 /// Options that take no value.
 const FLAGS: &[&str] = &["allow-remote", "json"];
+
+/// What every command has.
+const COMMON: &[&str] = &["allow-remote"];
 
 /// The arguments behind the command.
 pub(crate) struct Args {
@@ -22,25 +26,27 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads `args`; `known` are the options of the command that take a value.
-    pub(crate) fn parse(args: impl Iterator<Item = String>, known: &[&str]) -> Result<Self> {
-        let mut args = args;
+    /// Reads `args`; `known` are the options of the command.
+    pub(crate) fn parse(args: impl Iterator<Item = OsString>, known: &[&str]) -> Result<Self> {
+        let mut args = args.map(text);
         let mut host = None;
         let mut options = BTreeMap::new();
-        while let Some(arg) = args.next() {
+        while let Some(arg) = args.next().transpose()? {
             let Some(name) = arg.strip_prefix("--") else {
                 if host.replace(arg).is_some() {
                     return Err(Error::new("more than one host"));
                 }
                 continue;
             };
-            let value = if FLAGS.contains(&name) {
-                String::new()
-            } else if known.contains(&name) {
-                args.next()
-                    .ok_or_else(|| Error::new(format!("--{name} needs a value")))?
-            } else {
+            if !COMMON.iter().chain(known).any(|&known| known == name) {
                 return Err(Error::new(format!("unknown option --{name}")));
+            }
+            let value = match FLAGS.contains(&name) {
+                true => String::new(),
+                false => args
+                    .next()
+                    .transpose()?
+                    .ok_or_else(|| Error::new(format!("--{name} needs a value")))?,
             };
             options.insert(name.to_owned(), value);
         }
@@ -84,12 +90,19 @@ impl Args {
     }
 }
 
+/// Returns an argument as text.
+fn text(arg: OsString) -> Result<String> {
+    arg.into_string()
+        .map_err(|arg| Error::new(format!("no UTF-8: {arg:?}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     fn parse(line: &str) -> Result<Args> {
-        Args::parse(line.split(' ').map(str::to_owned), &["count"])
+        Args::parse(line.split(' ').map(OsString::from), &["count"])
     }
 
     #[test]
@@ -106,6 +119,10 @@ mod tests {
         for line in ["--count 3", "here there", "here --what", "here --count"] {
             assert!(parse(line).is_err(), "{line}");
         }
+        // Flags of other commands, too.
+        assert!(parse("here --json").is_err());
+        let bytes = [OsString::from_vec(vec![0xff])];
+        assert!(Args::parse(bytes.into_iter(), &[]).is_err());
         assert!(parse("here --count x").unwrap().value("count", 0).is_err());
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::io::{self, Read};
 use svcrdma_proto::{chunk::Segment, cm};
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["write", "reply"];
 
 /// Runs the command.

@@ -161,6 +161,7 @@ pub(crate) fn components(path: &str) -> impl Iterator<Item = &str> {
 
 /// The results of a COMPOUND, read one operation after the other. All methods return `None` when
 /// something else is there.
+#[derive(Clone)]
 pub(crate) struct Results<'a> {
     words: Words<'a>,
     status: u32,
@@ -175,6 +176,11 @@ impl<'a> Results<'a> {
         // Their number can be seen from the operations.
         let _count = words.word()?;
         Some(Self { words, status })
+    }
+
+    /// Returns the status of the last operation, which is that of all.
+    pub(crate) fn last_status(&self) -> u32 {
+        self.status
     }
 
     /// Takes the head of the next operation's results: it must be `number`; returns its status.
@@ -201,17 +207,17 @@ impl<'a> Results<'a> {
         self.words.opaque()
     }
 
-    /// Takes the results of a READ whose data is not there; returns its length.
-    pub(crate) fn read_elsewhere(&mut self) -> Option<u32> {
+    /// Takes the results of a READ of `len` bytes, which are not there.
+    pub(crate) fn read_elsewhere(&mut self, len: u32) -> Option<()> {
         self.good(operation::READ)?;
         let _end_of_file = self.words.word()?;
-        self.words.word()
+        (self.words.word()? == len).then_some(())
     }
 
-    /// Takes the results of a READLINK whose text is not there; returns its length.
-    pub(crate) fn link_elsewhere(&mut self) -> Option<u32> {
+    /// Takes the results of a READLINK of a text of `len` bytes, which are not there.
+    pub(crate) fn link_elsewhere(&mut self, len: u32) -> Option<()> {
         self.good(operation::READLINK)?;
-        self.words.word()
+        (self.words.word()? == len).then_some(())
     }
 
     /// Takes the results of a GETFH; returns the file handle.
@@ -299,7 +305,9 @@ mod tests {
         let mut results = Results::new(7, &body).unwrap();
         assert_eq!(results.at(""), Some(()));
         assert_eq!(results.read(), Some(&b"abc"[..]));
-        assert_eq!(results.read_elsewhere(), Some(9));
+        let mut other = results.clone();
+        assert_eq!(other.read_elsewhere(8), None);
+        assert_eq!(results.read_elsewhere(9), Some(()));
         assert_eq!(results.read(), None);
         assert!(Results::new(8, &body).is_none());
     }

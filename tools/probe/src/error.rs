@@ -11,8 +11,17 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Error {
     text: String,
-    /// What the operating system calls it.
-    kind: Option<io::ErrorKind>,
+    kind: Kind,
+}
+
+/// What sort of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// By the name that the operating system has for it.
+    Os(io::ErrorKind),
+    /// Something is not there that nobody has to have.
+    Lack,
+    Other,
 }
 
 /// The program's result.
@@ -23,7 +32,15 @@ impl Error {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            kind: None,
+            kind: Kind::Other,
+        }
+    }
+
+    /// Something is not there, here or at the server, without which nothing can be said.
+    pub(crate) fn lack(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            kind: Kind::Lack,
         }
     }
 
@@ -31,13 +48,18 @@ impl Error {
     pub(crate) fn os(what: &str, error: io::Error) -> Self {
         Self {
             text: format!("{what}: {error}"),
-            kind: Some(error.kind()),
+            kind: Kind::Os(error.kind()),
         }
     }
 
     /// Whether an address was taken.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.kind == Some(io::ErrorKind::AddrInUse)
+        self.kind == Kind::Os(io::ErrorKind::AddrInUse)
+    }
+
+    /// Whether it is a [`Self::lack`].
+    pub(crate) fn is_lack(&self) -> bool {
+        self.kind == Kind::Lack
     }
 }
 

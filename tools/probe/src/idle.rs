@@ -11,7 +11,7 @@ use crate::{
 };
 use std::io;
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["count"];
 
 /// Runs the command.

@@ -19,7 +19,7 @@ use std::{
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &[
     "kind", "depth", "count", "size", "file", "pause", "patience",
 ];
@@ -225,7 +225,9 @@ impl Load {
             Kind::Read => {
                 let mut results = Results::new(reply.xid, &reply.body)?;
                 results.at(&self.file)?;
-                results.read_elsewhere().map(|_| ())
+                results.read_elsewhere(self.size)?;
+                let written = reply.writes.iter().flatten().map(|s| u64::from(s.length));
+                (written.sum::<u64>() == u64::from(self.size)).then_some(())
             }
             Kind::Write => {
                 let mut results = Results::new(reply.xid, &reply.body)?;

@@ -10,6 +10,7 @@
 
 mod args;
 mod call;
+mod callback;
 mod compound;
 mod conform;
 mod error;
@@ -36,6 +37,8 @@ use crate::{
 };
 use std::{
     env,
+    ffi::OsString,
+    iter,
     process::ExitCode, //
 };
 
@@ -55,7 +58,8 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --depth N        at a time, up to 128 and what the server grants (1)
                --count N        in all (1000)
                --size N         bytes of a READ or WRITE (4096)
-               --file PATH      a file below the root of NFS version 4, which write overwrites
+               --file PATH      a file below the root of NFS version 4, which write overwrites;
+                                for read it has to have depth times size bytes
                --pause MS       time to let go by when connected, before anything is sent (0)
                --patience S     seconds without any reply before it gives up (60)
   storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
@@ -66,8 +70,8 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
   vanish     connect and go away at some stage, again and again
                --stage STAGE    how far to get: all, or one of
                                 request response established call reply read read-rkey
-                                write-chunk reply-chunk no-receive no-receive-reads
-                                send overrun immediate
+                                write-chunk reply-chunk no-receive no-receive-calls
+                                no-receive-reads send overrun immediate
                                 (all)
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
@@ -76,12 +80,16 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
   conform    try what RFC 8166, 8167, 8267 and 8797 require of a server, and print a table;
-             the status says whether all is met
-               --file PATH      a file, as above, that is overwritten; without it the rows
+             the status is 0 if something is met and nothing violated. What the server need
+             not have is not tried without: NFS version 3, and that handles of version 4 are
+             good there; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS
+               --file PATH      a file below the root of NFS version 4, in a folder where
+                                links can be made; it is overwritten. Without it the rows
                                 that need one are not tried
                --call-limit N   the most bytes of a Call that the server takes, likewise
                --part PART      messages, headers, calls, replies, links, version3, eligibility,
-                                agreement, invalidation, credits, callbacks or endings (all)
+                                agreement, invalidation, credits, callbacks, directions or
+                                endings (all)
                --only TEXT      the rows whose name has it (all)
                --pause MS       time to let go by when connected, before anything is sent (0)
                --json           JSON in place of the table
@@ -89,7 +97,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --seed N         what they are made from (1)
                --count N        messages (100000)
                --case N         one of them only, which is shown
-               --file PATH      a file, as above, that is overwritten
+               --file PATH      a file below the root of NFS version 4, which is overwritten
 
 All take --allow-remote, without which only hosts on a network of this host are talked to.
 ";
@@ -145,19 +153,19 @@ const COMMANDS: &[Command] = &[
 ];
 
 fn main() -> ExitCode {
-    let mut args = env::args().skip(1);
-    let command = match args.next().as_deref() {
-        Some("help" | "--help" | "-h") => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Some(name) => COMMANDS.iter().find(|command| command.name == name),
-        None => None,
-    };
-    let Some(command) = command else {
+    ffi::end_with_reader();
+    let mut args = env::args_os().skip(1);
+    let name = args.next().unwrap_or_default();
+    let args: Vec<OsString> = args.collect();
+    if name == "help" || iter::once(&name).chain(&args).any(asks_for_help) {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = COMMANDS.iter().find(|command| name == command.name) else {
         eprint!("{USAGE}");
         return ExitCode::from(2);
     };
+    let args = args.into_iter();
     match Args::parse(args, command.options).and_then(|args| (command.run)(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -165,6 +173,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn asks_for_help(arg: &OsString) -> bool {
+    arg == "--help" || arg == "-h"
 }
 
 /// Says that the option `name` is needed.

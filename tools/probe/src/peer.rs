@@ -27,9 +27,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Local ports that are tried at most.
 const PORTS: u32 = 8;
 
-/// How long to listen for an answer that should not come.
-pub(crate) const SILENCE: Duration = Duration::from_millis(300);
-
 /// The longest message that can be sent, in bytes.
 pub(crate) const LONGEST: usize = 8192;
 
@@ -59,6 +56,8 @@ pub(crate) struct Manners {
     pub(crate) receive_size: usize,
     /// Receives posted.
     pub(crate) receives: u32,
+    /// Sends that can be under way, at least; as many as Receives if these are more.
+    pub(crate) sends: u32,
 }
 
 impl Default for Manners {
@@ -68,6 +67,7 @@ impl Default for Manners {
             private_data: cm::private_data(4096, 4096, false).to_vec(),
             receive_size: 4096,
             receives: 16,
+            sends: 1,
         }
     }
 }
@@ -127,7 +127,7 @@ impl Peer {
     }
 
     fn request_once(to: &SocketAddr, manners: Manners) -> Result<Self> {
-        let depth = manners.receives.max(1);
+        let depth = manners.receives.max(manners.sends);
         let endpoint = Endpoint::open(to, depth, PATIENCE)?;
         let size = manners.receive_size * depth as usize;
         let peer = Self {
@@ -189,7 +189,9 @@ impl Peer {
 
     /// Allocates memory that the server may read and write.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
-        self.endpoint.region(len)
+        let region = self.endpoint.region(len);
+        // That says nothing about the server.
+        region.map_err(|error| Error::lack(error.to_string()))
     }
 
     /// Allocates memory with a handle that the server may invalidate, if the device can. To be
@@ -297,14 +299,14 @@ impl Peer {
         self.answer_to(message.xid)
     }
 
-    /// Returns the answer to the message `xid` that was sent; others are passed over.
+    /// Returns the answer to the message `xid` that was sent; the next message must be it.
     pub(crate) fn answer_to(&mut self, xid: u32) -> Result<Incoming> {
-        loop {
-            let incoming = self.receive(PATIENCE)?;
-            match &incoming {
-                Incoming::Answer(answer) if answer.xid() != Some(xid) => (),
-                _ => return Ok(incoming),
+        let incoming = self.receive(PATIENCE)?;
+        match &incoming {
+            Incoming::Answer(answer) if answer.xid() != Some(xid) => {
+                Err(Error::new(format!("no answer to {xid:#x} but {answer:?}")))
             }
+            _ => Ok(incoming),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
 use std::time::Instant;
 use svcrdma_proto::cm;
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["count"];
 
 /// Runs the command.

@@ -9,11 +9,25 @@
 
 use crate::{
     compound::Compound,
+    error::{Error, Result},
     xdr::{Words, Xdr}, //
 };
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The NFS program.
 const NFS: u32 = 100_003;
+
+/// The version of NFS by which NULL is called.
+static NULL_VERSION: AtomicU32 = AtomicU32::new(3);
+
+/// SUCCESS: a Call was executed.
+pub(crate) const SUCCESS: u32 = 0;
+
+/// PROG_MISMATCH: a version of a program that the server does not have.
+const MISMATCH: u32 = 2;
+
+/// GARBAGE_ARGS: arguments that the server cannot decode.
+pub(crate) const GARBAGE_ARGS: u32 = 4;
 
 /// A Call with credentials, up to its arguments.
 fn call(xid: u32, version: u32, procedure: u32, credential: Xdr) -> Xdr {
@@ -35,9 +49,15 @@ fn root() -> Xdr {
     Xdr::new().word(1).opaque(&body.into_bytes())
 }
 
-/// NULL of NFS version 3.
+/// NULL.
 pub(crate) fn null(xid: u32) -> Vec<u8> {
-    call(xid, 3, 0, nobody()).into_bytes()
+    let version = NULL_VERSION.load(Ordering::Relaxed);
+    call(xid, version, 0, nobody()).into_bytes()
+}
+
+/// Has NULL be of NFS version 4 from now on: a server may have no version 3.
+pub(crate) fn null_by_version_4() {
+    NULL_VERSION.store(4, Ordering::Relaxed);
 }
 
 /// A procedure of NFS version 3, up to its arguments.
@@ -100,8 +120,7 @@ pub(crate) fn outcome(xid: u32, body: &[u8]) -> Outcome {
 /// one.
 pub(crate) fn results(xid: u32, body: &[u8]) -> Option<Words<'_>> {
     let (status, words) = accepted(xid, body)?;
-    // SUCCESS.
-    (status == 0).then_some(words)
+    (status == SUCCESS).then_some(words)
 }
 
 /// Returns `accept_stat` of the reply to the Call `xid`, and what follows it; `None` when it is no
@@ -114,6 +133,14 @@ pub(crate) fn accepted(xid: u32, body: &[u8]) -> Option<(u32, Words<'_>)> {
     let _flavor = words.word()?;
     words.opaque()?;
     Some((words.word()?, words))
+}
+
+/// A server that the reply to the Call `xid`, of NFS version 3, comes from must have that version.
+pub(crate) fn has_version_3(xid: u32, body: &[u8]) -> Result {
+    match accepted(xid, body) {
+        Some((MISMATCH, _)) => Err(Error::lack("no NFS version 3")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! waits for a lock that another one of the same client has, and that one lets it go.
 
 use crate::{
+    callback,
     compound::{components, operation},
     error::{Error, Result},
     message::{Answer, Message, Reply},
@@ -28,15 +29,6 @@ mod minor {
     pub(super) const READ_PLUS: u32 = 68;
 }
 
-/// Operations of a callback.
-mod callback {
-    pub(super) const SEQUENCE: u32 = 11;
-    pub(super) const NOTIFY_LOCK: u32 = 13;
-}
-
-/// The program of callbacks, which the client chooses.
-const PROGRAM: u32 = 0x4000_0000;
-
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 const BACK_CHANNEL: u32 = 2;
 
@@ -49,6 +41,14 @@ const WRITE_LOCK_WAIT: u32 = 4;
 
 /// NFS4ERR_DENIED.
 const DENIED: u32 = 10010;
+
+/// NFS4ERR_NOTSUPP, NFS4ERR_GRACE, NFS4ERR_MINOR_VERS_MISMATCH.
+const NOT_SUPPORTED: u32 = 10004;
+const GRACE: u32 = 10013;
+const OTHER_MINOR: u32 = 10021;
+
+/// OPEN4_RESULT_MAY_NOTIFY_LOCK.
+const MAY_NOTIFY: u32 = 0x20;
 
 /// What names an open file or a lock.
 type StateId = [u32; 4];
@@ -126,42 +126,11 @@ pub(crate) fn read_plus(
     message.writes = writes;
     peer.send(&message)?;
     let reply = session.receive(peer, Some(xid))?;
-    reply.ok_or_else(|| Error::new("a callback that nobody asked for"))
-}
-
-/// Returns the reply that says that `call`, as [`provoke_callback`] returns it, was successful;
-/// `None` if it is something else.
-pub(crate) fn success(call: &Reply) -> Option<Vec<u8>> {
-    let mut words = Words::new(&call.body);
-    // XID, direction, version, program, version, procedure; credential and verifier.
-    words.skip(6)?;
-    for _ in 0..2 {
-        words.skip(1)?;
-        words.opaque()?;
+    let reply = reply.ok_or_else(|| Error::new("a callback that nobody asked for"))?;
+    match rpc::results(xid, &reply.body).and_then(|mut words| words.word()) {
+        Some(NOT_SUPPORTED) => Err(Error::lack("no READ_PLUS")),
+        _ => Ok(reply),
     }
-    words.opaque()?;
-    let (_minor, _ident, count) = (words.word()?, words.word()?, words.word()?);
-    let first = words.word()?;
-    ((count, first) == (2, callback::SEQUENCE)).then_some(())?;
-    let mut sequence = [0; 7];
-    for word in &mut sequence {
-        *word = words.word()?;
-    }
-    let reply = Xdr::new()
-        // REPLY, MSG_ACCEPTED, no verifier, SUCCESS.
-        .words(&[call.xid, 1, 0, 0, 0, 0])
-        .words(&[0, 0, 2, callback::SEQUENCE, 0])
-        .words(&sequence)
-        // The highest slot that is wanted, as the highest that is used.
-        .word(sequence[6])
-        .words(&[callback::NOTIFY_LOCK, 0]);
-    Some(reply.into_bytes())
-}
-
-/// Says whether an RPC message is a Call.
-pub(crate) fn is_call(body: &[u8]) -> bool {
-    let mut words = Words::new(body);
-    words.skip(1).and_then(|()| words.word()) == Some(0)
 }
 
 impl Session {
@@ -236,7 +205,7 @@ impl Session {
                 .words(&channel)
                 .words(&channel)
                 // Callbacks with AUTH_NONE.
-                .words(&[PROGRAM, 1, 0])
+                .words(&[callback::PROGRAM, 1, 0])
         })?;
         let id = four(&mut Words::new(&reply));
         self.id = id.ok_or_else(|| Error::new("CREATE_SESSION: no session"))?;
@@ -256,10 +225,18 @@ impl Session {
                 .opaque(name.as_bytes())
         })?;
         let mut words = Words::new(&reply);
-        skip_at(&mut words, folder)
-            .and_then(|()| good(&mut words, minor::OPEN))
-            .and_then(|()| four(&mut words))
-            .ok_or_else(|| Error::new("OPEN failed"))
+        let opened = skip_at(&mut words, folder).and_then(|()| {
+            good(&mut words, minor::OPEN)?;
+            let state = four(&mut words)?;
+            // How the folder has changed: whether that is atomic, before and after.
+            words.skip(1 + 2 + 2)?;
+            Some((state, words.word()?))
+        });
+        match opened {
+            Some((state, flags)) if flags & MAY_NOTIFY != 0 => Ok(state),
+            Some(_) => Err(Error::lack("no callbacks about locks")),
+            None => Err(Error::new("OPEN failed")),
+        }
     }
 
     /// Locks the file for `owner`; `None` if somebody else has the lock.
@@ -364,19 +341,26 @@ impl Session {
                 continue;
             };
             let results = rpc::results(xid, &reply.body).and_then(|mut words| {
-                let _status = words.word()?;
+                let status = words.word()?;
                 words.opaque()?;
                 let _count = words.word()?;
-                Some(words.rest().to_vec())
+                Some((status, words.rest().to_vec()))
             });
-            return results.ok_or_else(|| Error::new(format!("no results but {reply:?}")));
+            return match results {
+                Some((OTHER_MINOR, _)) => {
+                    Err(Error::lack(format!("no NFS version 4.{}", self.minor)))
+                }
+                Some((GRACE, _)) => Err(Error::lack("the server waits for clients of before")),
+                Some((_, results)) => Ok(results),
+                None => Err(Error::new(format!("no results but {reply:?}"))),
+            };
         }
     }
 
     /// Receives a reply to `xid`, or a callback, which is kept and may overtake a reply.
     fn receive(&mut self, peer: &mut Peer, xid: Option<u32>) -> Result<Option<Reply>> {
         match peer.receive(PATIENCE)? {
-            Incoming::Answer(Answer::Reply(reply)) if is_call(&reply.body) => {
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 self.callbacks.push(reply);
                 Ok(None)
             }
@@ -412,39 +396,4 @@ fn four(words: &mut Words<'_>) -> Option<[u32; 4]> {
         *word = words.word()?;
     }
     Some(four)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_are_no_replies() {
-        assert!(is_call(&rpc::null(7)));
-        assert!(!is_call(&[0; 4]));
-        assert!(!is_call(&Xdr::new().words(&[7, 1]).into_bytes()));
-    }
-
-    #[test]
-    fn a_callback_is_answered_with_its_own_sequence() {
-        let body = Xdr::new()
-            .words(&[9, 0, 2, PROGRAM, 1, 1, 0, 0, 0, 0])
-            // No tag, minor version 1, no ident, two operations.
-            .words(&[0, 1, 0, 2, callback::SEQUENCE])
-            .words(&[1, 2, 3, 4, 50, 6, 7, 0, 0])
-            .word(callback::NOTIFY_LOCK)
-            .into_bytes();
-        let call = Reply {
-            xid: 9,
-            credits: 1,
-            procedure: 0,
-            writes: Vec::new(),
-            reply: None,
-            body,
-        };
-        let expected = Xdr::new()
-            .words(&[9, 1, 0, 0, 0, 0, 0, 0, 2, callback::SEQUENCE, 0])
-            .words(&[1, 2, 3, 4, 50, 6, 7, 7, callback::NOTIFY_LOCK, 0]);
-        assert_eq!(success(&call), Some(expected.into_bytes()));
-    }
 }

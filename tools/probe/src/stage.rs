@@ -25,10 +25,12 @@ const CHUNK: usize = 256 << 10;
 /// Size of the Write and Reply chunks, and what is read into them, in bytes.
 const READ: u32 = 128 << 10;
 
-/// READs of a peer that takes no replies: no more than Linux servers let it have before the first
-/// one; and what each asks for.
+/// READs of a peer that takes no replies, and what each asks for: as many as Linux servers let it have.
 const READS: u32 = 32;
 const LARGE_READ: u32 = 1 << 20;
+
+/// Calls of a peer that takes no replies: no more than Linux servers let it have at a time.
+const UNREAD: u32 = 100;
 
 /// Calls of a peer that overruns its credits: twice what Linux servers grant by default, or more.
 const CALLS: u32 = 256;
@@ -57,6 +59,8 @@ pub(crate) enum Stage {
     /// The server cannot send its reply, because no Receive is posted; nor does that end by itself,
     /// as the peer asks for RNR retries without end (see [`peer::offer`]).
     NoReceive,
+    /// The same with more Calls than a server has room for replies to in its send queue.
+    NoReceiveCalls,
     /// The same with READs of 1 MiB, whose results the server can write.
     NoReceiveReads,
     /// A Send of several packets is on its way.
@@ -81,6 +85,7 @@ impl Stage {
         Self::WriteChunk,
         Self::ReplyChunk,
         Self::NoReceive,
+        Self::NoReceiveCalls,
         Self::NoReceiveReads,
         Self::Send,
         Self::Overrun,
@@ -100,6 +105,7 @@ impl Stage {
             Self::WriteChunk => "write-chunk",
             Self::ReplyChunk => "reply-chunk",
             Self::NoReceive => "no-receive",
+            Self::NoReceiveCalls => "no-receive-calls",
             Self::NoReceiveReads => "no-receive-reads",
             Self::Send => "send",
             Self::Overrun => "overrun",
@@ -175,6 +181,7 @@ impl Way {
             Stage::WriteChunk => self.write_chunk(turn),
             Stage::ReplyChunk => self.reply_chunk(turn),
             Stage::NoReceive => self.call(no_receives()),
+            Stage::NoReceiveCalls => self.no_receive_calls(),
             Stage::NoReceiveReads => self.no_receive_reads(),
             Stage::Send => self.long_send(),
             Stage::Overrun => self.overrun(),
@@ -266,6 +273,21 @@ impl Way {
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
+    fn no_receive_calls(&self) -> Result<Remains> {
+        let manners = Manners {
+            sends: UNREAD,
+            ..no_receives()
+        };
+        let mut peer = Peer::connect(&self.target, manners)?;
+        for _ in 0..UNREAD {
+            let xid = peer.xid();
+            if !unread(&mut peer, &Message::inline(xid, rpc::null(xid)))? {
+                break;
+            }
+        }
+        Ok(alone(peer))
+    }
+
     fn no_receive_reads(&self) -> Result<Remains> {
         let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
         let mut peer = Peer::connect(&self.target, no_receives())?;
@@ -274,12 +296,7 @@ impl Way {
             let xid = peer.xid();
             let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
             message.writes = vec![vec![whole(&memory)]];
-            // iWARP knows no RNR: there the first reply ends the connection, at any moment.
-            if let Err(error) = peer.send(&message) {
-                peer.event().map_err(|_| error)?;
-                break;
-            }
-            if !peer.wait_sent()? {
+            if !unread(&mut peer, &message)? || !peer.wait_sent()? {
                 break;
             }
         }
@@ -325,6 +342,14 @@ fn no_receives() -> Manners {
     Manners {
         receives: 0,
         ..Manners::default()
+    }
+}
+
+/// Sends what finds no Receive for its reply. On iWARP that may have ended the connection: false.
+fn unread(peer: &mut Peer, message: &Message) -> Result<bool> {
+    match peer.send(message) {
+        Ok(()) => Ok(true),
+        Err(error) => peer.event().map(|_| false).map_err(|_| error),
     }
 }
 

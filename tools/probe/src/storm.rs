@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["count", "parallel", "how"];
 
 /// How often a connection is tried again.

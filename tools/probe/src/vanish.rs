@@ -21,7 +21,7 @@ use std::{
     vec, //
 };
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "file"];
 
 /// Peers of a group.

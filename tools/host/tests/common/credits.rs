@@ -3,6 +3,7 @@
 //! A client that spends credits, and a server that is short of room now and then.
 
 use super::*;
+use std::collections::VecDeque;
 use svcrdma_proto::credits::{Credits, Overrun, Room, START};
 
 /// How many Calls there is room for, and what happens: which event, and a number for it.
@@ -20,6 +21,8 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
     let (mut known, room_for) = (1, limit.max(1));
     let (mut open, mut asked) = (0, START.min(room_for));
     let mut room = Room::Plenty;
+    // Grants of replies that have not gone out.
+    let mut replies = VecDeque::new();
     for (event, number) in events {
         let before = credits.grant();
         match event {
@@ -27,19 +30,21 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
                 prop_assert_eq!(credits.on_call(*number), Ok(()));
                 (open, asked) = (open + 1, *number);
             }
-            1 if open > 0 => {
-                known = credits.on_reply(room, limit);
-                prop_assert!(known >= 1 && known <= limit.min(asked).min(room_for).max(1));
+            1 if replies.len() < open as usize => {
+                let grant = credits.on_reply(room, limit);
+                prop_assert!(grant >= 1 && grant <= limit.min(asked).min(room_for).max(1));
+                replies.push_back(grant);
                 let most = if room == Room::Plenty {
                     before + 1
                 } else {
                     before
                 };
                 prop_assert!(credits.grant() <= most);
-                open -= 1;
             }
             2 if open > 0 => {
-                credits.on_drop();
+                // A reply goes out, or a Call that has none is given up.
+                known = replies.pop_front().unwrap_or(known);
+                credits.on_end();
                 open -= 1;
             }
             3 => limit = *number,

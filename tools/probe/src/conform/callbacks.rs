@@ -4,6 +4,7 @@
 
 use super::row::{require, Bench, Row};
 use crate::{
+    callback,
     error::{Error, Result},
     message::{error_code, procedure, Answer, Message, Reply, VERSION},
     peer::{Incoming, Manners, Peer, PATIENCE},
@@ -166,7 +167,7 @@ pub(super) const ROWS: &[Row] = &[
         let (mut granted, mut earlier) = (1, 1);
         for credits in answers {
             let before = waiting.len();
-            gather(&mut peer, &mut waiting)?;
+            gather(&mut peer, &mut waiting, 1)?;
             require(
                 waiting.len() == before || waiting.len() <= granted.max(earlier),
                 format!("{} at a time for {granted} credits", waiting.len()),
@@ -186,7 +187,7 @@ pub(super) const ROWS: &[Row] = &[
         |b| {
             let mut peer = b.peer()?;
             let mut waiting = session::provoke_callbacks(&mut peer, b.file(), 6)?;
-            gather(&mut peer, &mut waiting)?;
+            gather(&mut peer, &mut waiting, 1)?;
             // Another one could come when the first is given up.
             match peer.receive(GIVEN_UP)? {
                 Incoming::Silence => {
@@ -198,7 +199,7 @@ pub(super) const ROWS: &[Row] = &[
             peer.send(&Message::inline(waiting[0].xid, answer))?;
             // The others have waited for that.
             waiting.clear();
-            gather(&mut peer, &mut waiting)?;
+            gather(&mut peer, &mut waiting, 1)?;
             require(!waiting.is_empty(), "none comes after an answer")
         },
     ),
@@ -234,19 +235,23 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A client with a session, and the callback that it has got.
-fn called(bench: &Bench<'_>) -> Result<(Peer, Reply)> {
+pub(super) fn called(bench: &Bench<'_>) -> Result<(Peer, Reply)> {
     let mut peer = bench.peer()?;
     let callback = session::provoke_callback(&mut peer, bench.file())?;
     Ok((peer, callback))
 }
 
-/// Adds callbacks to `waiting`, at least one in all, until none comes any more.
-fn gather(peer: &mut Peer, waiting: &mut Vec<Reply>) -> Result {
+/// Adds callbacks to `waiting` until none comes any more; `least` of them, in all, may take longer.
+pub(super) fn gather(peer: &mut Peer, waiting: &mut Vec<Reply>, least: usize) -> Result {
     loop {
-        let patience = if waiting.is_empty() { PATIENCE } else { PAUSE };
+        let patience = if waiting.len() < least {
+            PATIENCE
+        } else {
+            PAUSE
+        };
         match peer.receive(patience)? {
             Incoming::Silence => return Ok(()),
-            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 waiting.push(reply);
             }
             incoming => return Err(Error::new(format!("{incoming:?}"))),
@@ -264,8 +269,8 @@ fn none_comes(peer: &mut Peer, first: Option<Reply>) -> Result {
 }
 
 /// The reply to a callback.
-fn success(callback: &Reply) -> Result<Vec<u8>> {
-    let answer = session::success(callback);
+pub(super) fn success(callback: &Reply) -> Result<Vec<u8>> {
+    let answer = callback::success(callback);
     answer.ok_or_else(|| Error::new(format!("a callback that nobody understands: {callback:?}")))
 }
 
@@ -286,7 +291,7 @@ fn refuse_all(peer: &mut Peer, end: Instant) -> Result<u32> {
         let left = end.saturating_duration_since(Instant::now());
         match peer.receive(left)? {
             Incoming::Silence => return Ok(count),
-            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 refuse(peer, reply.xid, &[error_code::CHUNK])?;
                 count += 1;
             }
@@ -305,13 +310,16 @@ fn refuse(peer: &mut Peer, xid: u32, error: &[u32]) -> Result {
 }
 
 /// Makes a NULL Call, which must be answered; `other` gets callbacks that come before.
-fn still_served(peer: &mut Peer, mut other: impl FnMut(&mut Peer, &Reply) -> Result) -> Result {
+pub(super) fn still_served(
+    peer: &mut Peer,
+    mut other: impl FnMut(&mut Peer, &Reply) -> Result,
+) -> Result {
     let xid = peer.xid();
     peer.send(&Message::inline(xid, rpc::null(xid)))?;
     loop {
         match peer.receive(PATIENCE)? {
             Incoming::Answer(Answer::Reply(reply)) if reply.xid == xid => return Ok(()),
-            Incoming::Answer(Answer::Reply(reply)) if session::is_call(&reply.body) => {
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 other(peer, &reply)?;
             }
             incoming => return Err(Error::new(format!("answered with {incoming:?}"))),
@@ -320,7 +328,7 @@ fn still_served(peer: &mut Peer, mut other: impl FnMut(&mut Peer, &Reply) -> Res
 }
 
 /// There must not be another callback.
-fn another(_: &mut Peer, other: &Reply) -> Result {
+pub(super) fn another(_: &mut Peer, other: &Reply) -> Result {
     Err(Error::new(format!("another callback: {other:?}")))
 }
 

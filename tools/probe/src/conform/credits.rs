@@ -10,6 +10,7 @@ use crate::{
     rpc,
     xdr::Xdr,
 };
+use std::collections::HashSet;
 
 pub(super) const ROWS: &[Row] = &[
     Row::script(
@@ -73,10 +74,10 @@ const NO_PROCEDURE: u32 = 5;
 const ASKED: u32 = 4;
 
 /// The most credits that are asked for.
-const MOST: u32 = 128;
+pub(super) const MOST: u32 = 128;
 
 /// Makes a NULL Call that asks for credits; returns those that were granted.
-fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
+pub(super) fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
     let xid = peer.xid();
     let mut message = Message::inline(xid, rpc::null(xid));
     message.credits = asked;
@@ -92,15 +93,17 @@ fn at_once(bench: &Bench<'_>, more: u32) -> Result<bool> {
     };
     let mut peer = Peer::connect(&bench.target, manners)?;
     let granted = null(&mut peer, MOST)?.min(MOST);
+    let mut under_way = HashSet::new();
     for _ in 0..granted + more {
         let xid = peer.xid();
         let mut message = Message::inline(xid, rpc::null(xid));
         message.credits = MOST;
         peer.send(&message)?;
+        under_way.insert(xid);
     }
-    for _ in 0..granted + more {
+    while !under_way.is_empty() {
         match peer.receive(PATIENCE)? {
-            Incoming::Answer(Answer::Reply(_)) => (),
+            Incoming::Answer(Answer::Reply(reply)) if under_way.remove(&reply.xid) => (),
             Incoming::Closed => return Ok(false),
             other => return Err(Error::new(format!("no reply but {other:?}"))),
         }

@@ -4,12 +4,13 @@
 //! texts of links (RFC 8267, sections 4 and 6.1).
 
 use super::{
+    links,
     memory::Memory,
     replies::expected,
-    row::{expect_err_chunk, expect_quiet, reply_to, require, Bench, Row},
+    row::{expect_err_chunk, expect_quiet, require, Bench, Row},
 };
 use crate::{
-    compound::{operation, Compound, Results},
+    compound::Compound,
     error::Result,
     message::{procedure, Message},
     peer::Peer,
@@ -76,52 +77,15 @@ const NAME: &str = "rpcrdma-probe's to remove";
 fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>) -> Result {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
-    let folder = bench
-        .file()
-        .rsplit_once('/')
-        .map_or("", |(folder, _)| folder);
-    // One that is left from before.
-    remove(&mut peer, folder)?;
-    make_link(&mut peer, &mut memory, folder)?;
+    let folder = bench.folder();
+    links::make(&mut peer, folder, NAME)?;
     let xid = peer.xid();
     let whole = Compound::at(xid, folder).remove(NAME).finish().inline;
     let (call, name) = whole.split_at(whole.len() - NAME.len().next_multiple_of(4));
     let message = reduced(&mut memory, xid, call, &name[..NAME.len()])?;
     refused(&mut peer, &form(&mut memory, message)?)?;
-    let was_there = remove(&mut peer, folder)?;
+    let was_there = links::remove(&mut peer, folder, NAME)?;
     require(was_there, "it was done nevertheless")
-}
-
-/// Removes the link; whether it was there.
-fn remove(peer: &mut Peer, folder: &str) -> Result<bool> {
-    let xid = peer.xid();
-    let call = Compound::at(xid, folder).remove(NAME).finish();
-    let reply = reply_to(peer, &Message::inline(xid, call.inline))?;
-    let removed = || {
-        let mut results = Results::new(xid, &reply.body)?;
-        results.at(folder)?;
-        results.good(operation::REMOVE)
-    };
-    Ok(removed().is_some())
-}
-
-/// Makes a link of this name, whose text may go by Read chunk.
-fn make_link(peer: &mut Peer, memory: &mut Memory, folder: &str) -> Result {
-    let xid = peer.xid();
-    let call = Compound::at(xid, folder).create_link(NAME, 4).finish();
-    let mut message = Message::inline(xid, call.inline);
-    let position = call.positions.first().copied().unwrap_or_default();
-    let segments = memory.filled(b"text", &[4])?.into_iter();
-    message.reads = segments
-        .map(|segment| ReadSegment { position, segment })
-        .collect();
-    let reply = reply_to(peer, &message)?;
-    let created = || {
-        let mut results = Results::new(xid, &reply.body)?;
-        results.at(folder)?;
-        results.good(operation::CREATE)
-    };
-    require(created().is_some(), "no link could be made")
 }
 
 /// Returns an RDMA_MSG of `call`, with `item` behind it by Read chunk.

@@ -3,8 +3,8 @@
 //! Rows about the transport header as a whole.
 
 use super::{
-    messages::Seen,
     row::{expect_err_chunk, expect_quiet, Bench, Check, Needs, Row},
+    seen::Seen,
 };
 use crate::{
     error::{Error, Result},
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "RPC message with another XID",
         source: "RFC 8166, 4.5.2",
         needs: Needs::Nothing,
-        check: Check::Answer(&[Seen::ErrChunk], |p| {
+        check: Check::Answer(OTHER_XID, |p| {
             Message::inline(p.xid, rpc::null(p.xid ^ 1)).encode()
         }),
     },
@@ -40,13 +40,17 @@ pub(super) const ROWS: &[Row] = &[
         source: "RFC 8267, 6.4.2",
         needs: Needs::Nothing,
         // The server serves as many as it likes.
-        check: Check::Answer(&[Seen::ErrChunk, Seen::Reply], |p| {
+        check: Check::Answer(&[Seen::ErrChunk, Seen::GarbageArgs, Seen::Reply], |p| {
             let mut message = Message::inline(p.xid, rpc::null(p.xid));
             message.writes = vec![vec![p.segment(100)]; 60];
             message.encode()
         }),
     },
 ];
+
+/// What an RPC message with another XID than its header gets: that is an error (section 4.5.2), and
+/// the server may ignore it (section 4.2.1). Then its RPC may know the other one only.
+pub(super) const OTHER_XID: &[Seen] = &[Seen::ErrChunk, Seen::Reply, Seen::OtherXid];
 
 /// The shortest message that is answered, in bytes.
 const SHORTEST: usize = 28;

@@ -28,15 +28,13 @@ pub(super) const ROWS: &[Row] = &[
         }),
     },
     Row::file_script("RFC 8797, 4.1", "no handle is invalidated unasked", |b| {
-        let mut peer = b.peer()?;
-        let region = peer.region(SIZE as usize)?;
-        // To try to invalidate that of a region ends the connection.
-        let window = peer.window(SIZE as usize)?;
-        let (handle, memory) = window
-            .as_ref()
-            .map_or((region.rkey(), &region), |w| (w.rkey(), w.region()));
-        read(&mut peer, b, handle, memory)?;
-        read(&mut peer, b, handle, memory)
+        keeps_handle(b.peer()?, b)?;
+        // Both sides have to say that they can.
+        let peer = able(b)?;
+        match cm::Peer::parse(peer.private_data()).remote_invalidation {
+            true => Ok(()),
+            false => keeps_handle(peer, b),
+        }
     }),
 ];
 
@@ -50,6 +48,18 @@ fn able(bench: &Bench<'_>) -> Result<Peer> {
         ..Manners::default()
     };
     Peer::connect(&bench.target, manners)
+}
+
+/// Reads twice with the same handle, which no reply must invalidate.
+fn keeps_handle(mut peer: Peer, bench: &Bench<'_>) -> Result {
+    let region = peer.region(SIZE as usize)?;
+    // To try to invalidate that of a region ends the connection.
+    let window = peer.window(SIZE as usize)?;
+    let (handle, memory) = window
+        .as_ref()
+        .map_or((region.rkey(), &region), |w| (w.rkey(), w.region()));
+    read(&mut peer, bench, handle, memory)?;
+    read(&mut peer, bench, handle, memory)
 }
 
 /// A window of a device that has them.

@@ -9,6 +9,7 @@ mod agreement;
 mod callbacks;
 mod calls;
 mod credits;
+mod directions;
 mod eligibility;
 mod endings;
 mod headers;
@@ -19,6 +20,8 @@ mod messages;
 mod replies;
 mod report;
 mod row;
+mod seen;
+mod tried;
 mod version3;
 
 use self::{
@@ -27,12 +30,12 @@ use self::{
 };
 use crate::{
     args::Args,
-    error::Result,
+    error::{Error, Result},
     peer, //
 };
 
-/// Options that take a value.
-pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only", "pause"];
+/// Its options.
+pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only", "pause", "json"];
 
 /// All rows, by part.
 const PARTS: &[(&str, &[Row])] = &[
@@ -47,8 +50,17 @@ const PARTS: &[(&str, &[Row])] = &[
     ("invalidation", invalidation::ROWS),
     ("credits", credits::ROWS),
     ("callbacks", callbacks::ROWS),
+    ("directions", directions::ROWS),
     ("endings", endings::ROWS),
 ];
+
+/// Refuses a part that there is not.
+fn check_part(part: &str) -> Result {
+    match PARTS.iter().any(|(name, _)| *name == part) {
+        true => Ok(()),
+        false => Err(Error::new(format!("--part: nothing is called \"{part}\""))),
+    }
+}
 
 /// Returns the rows of `part`, or of all parts.
 fn rows(part: Option<&str>) -> impl Iterator<Item = &'static Row> + '_ {
@@ -69,10 +81,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .map(|_| args.value("call-limit", 0))
             .transpose()?,
     };
+    args.text("part").map_or(Ok(()), check_part)?;
     peer::set_pause(args.value("pause", 0)?);
-    if bench.file.is_some() {
-        replies::fill_file(&bench)?;
+    // A server that is not there violates nothing.
+    let mut peer = bench.first_peer()?;
+    if let Some(file) = bench.file {
+        replies::fill_file(&mut peer, file)?;
     }
+    drop(peer);
     let only = args.text("only").unwrap_or_default();
     let mut report = Report::new(args.json());
     for row in rows(args.text("part")).filter(|row| row.name.contains(only)) {

@@ -39,7 +39,7 @@ impl Report {
                 seen.map_or_else(String::new, |seen| seen.to_string()),
             ),
             Outcome::Violated(detail) => ("violated", detail.clone()),
-            Outcome::NotTried(detail) => ("not tried", (*detail).to_owned()),
+            Outcome::NotTried(detail) => ("not tried", detail.clone()),
         };
         match outcome {
             Outcome::Met(_) => self.count.met += 1,

@@ -2,13 +2,17 @@
 
 //! A row: what an RFC requires of a server, and how that is tried.
 
-use super::messages::{self, Props, Seen};
+use super::{
+    messages::Props,
+    seen::{self, Seen},
+};
 use crate::{
     error::{Error, Result},
     message::{Answer, Message, Reply},
     peer::{Incoming, Manners, Peer, PATIENCE},
+    rpc,
 };
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 /// A requirement.
 pub(super) struct Row {
@@ -38,6 +42,8 @@ pub(super) enum Check {
     Answer(&'static [Seen], fn(&Props<'_>) -> Vec<u8>),
     /// Something longer; the error says what is wrong.
     Script(fn(&Bench<'_>) -> Result),
+    /// Likewise, where the server has a choice.
+    Choice(fn(&Bench<'_>) -> Result<Seen>),
 }
 
 /// What came of a row.
@@ -48,7 +54,7 @@ pub(super) enum Outcome {
     /// And what is wrong.
     Violated(String),
     /// And what is missing.
-    NotTried(&'static str),
+    NotTried(String),
 }
 
 /// Whom rows talk to, and what they may use.
@@ -87,34 +93,60 @@ impl Row {
         }
     }
 
+    /// A row of a script that needs nothing, where the server has a choice.
+    pub(super) const fn choice(
+        source: &'static str,
+        name: &'static str,
+        script: fn(&Bench<'_>) -> Result<Seen>,
+    ) -> Self {
+        Self {
+            name,
+            source,
+            needs: Needs::Nothing,
+            check: Check::Choice(script),
+        }
+    }
+
     /// Tries it.
     pub(super) fn try_on(&self, bench: &Bench<'_>) -> Outcome {
-        match self.needs {
-            Needs::File | Needs::Window if bench.file.is_none() => {
-                return Outcome::NotTried("no --file");
-            }
-            Needs::Window => match bench.has_windows() {
-                Ok(true) => (),
-                Ok(false) => return Outcome::NotTried("a device without memory windows"),
-                Err(error) => return Outcome::Violated(error.to_string()),
-            },
-            Needs::CallLimit if bench.call_limit.is_none() => {
-                return Outcome::NotTried("no --call-limit");
-            }
-            _ => (),
-        }
-        let result = match self.check {
-            Check::Answer(want, build) => messages::try_message(bench, want, build).map(Some),
+        let result = self.has_needs(bench).and_then(|()| match self.check {
+            Check::Answer(want, build) => seen::try_message(bench, want, build).map(Some),
             Check::Script(script) => script(bench).map(|()| None),
-        };
+            Check::Choice(script) => script(bench).map(Some),
+        });
         match result {
             Ok(seen) => Outcome::Met(seen),
+            Err(error) if error.is_lack() => Outcome::NotTried(error.to_string()),
             Err(error) => Outcome::Violated(error.to_string()),
+        }
+    }
+
+    /// What it cannot do without must be there.
+    fn has_needs(&self, bench: &Bench<'_>) -> Result {
+        let has_file = bench.file.is_some();
+        match self.needs {
+            Needs::File | Needs::Window if !has_file => Err(Error::lack("no --file")),
+            Needs::Window => match bench.has_windows()? {
+                true => Ok(()),
+                false => Err(Error::lack("a device without memory windows")),
+            },
+            Needs::CallLimit if bench.call_limit.is_none() => Err(Error::lack("no --call-limit")),
+            _ => Ok(()),
         }
     }
 }
 
 impl Bench<'_> {
+    /// Connects first of all, and finds out by which version of NFS to call NULL.
+    pub(super) fn first_peer(&self) -> Result<Peer> {
+        let mut peer = Peer::connect(&self.target, Manners::default())?;
+        if let Err(error) = peer.null() {
+            rpc::null_by_version_4();
+            peer.null().map_err(|_| error)?;
+        }
+        Ok(peer)
+    }
+
     /// Connects as the Linux client does, and makes a Call.
     pub(super) fn peer(&self) -> Result<Peer> {
         let mut peer = Peer::connect(&self.target, Manners::default())?;
@@ -133,14 +165,45 @@ impl Bench<'_> {
     pub(super) fn file(&self) -> &str {
         self.file.unwrap_or_default()
     }
+
+    /// Returns the path of the folder that the file is in: others may not be writable.
+    pub(super) fn folder(&self) -> &str {
+        self.file()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+    }
 }
 
-/// Sends `message` and returns the RPC message that answers it.
+/// Sends `message` and returns the RPC message that answers it. Chunks that no server has to take may
+/// be refused (RFC 8267, section 6.4.2), and then nothing else is known.
 pub(super) fn reply_to(peer: &mut Peer, message: &Message) -> Result<Reply> {
-    match peer.exchange(message)? {
-        Incoming::Answer(Answer::Reply(reply)) => Ok(reply),
-        other => Err(Error::new(format!("no reply but {other:?}"))),
+    let refused = match peer.exchange(message)? {
+        Incoming::Answer(Answer::Reply(reply)) => match rpc::accepted(message.xid, &reply.body) {
+            Some((rpc::GARBAGE_ARGS, _)) if is_complex(message) => "GARBAGE_ARGS",
+            _ => return Ok(reply),
+        },
+        Incoming::Answer(Answer::ErrChunk { .. }) if is_complex(message) => "ERR_CHUNK",
+        other => return Err(Error::new(format!("no reply but {other:?}"))),
+    };
+    expect_quiet(peer)?;
+    let refusal = format!("too many chunks for the server: {refused}");
+    Err(Error::lack(refusal))
+}
+
+/// Whether `message` has more than every server has to take: a position-zero Read chunk, another
+/// Read chunk and a Write chunk, each of 16 segments.
+fn is_complex(message: &Message) -> bool {
+    let mut sizes = BTreeMap::new();
+    for read in &message.reads {
+        *sizes.entry(read.position).or_default() += 1;
     }
+    let chunks = message.writes.iter().chain(&message.reply);
+    sizes.keys().filter(|&&position| position != 0).count() > 1
+        || message.writes.len() > 1
+        || sizes
+            .into_values()
+            .chain(chunks.map(Vec::len))
+            .any(|segments| segments > 16)
 }
 
 /// Waits for ERR_CHUNK as the next message, for `xid`.
@@ -151,14 +214,9 @@ pub(super) fn expect_err_chunk(peer: &mut Peer, xid: u32) -> Result {
     }
 }
 
-/// Makes a NULL Call whose reply must be the next message.
+/// There must not have been another answer: that to a NULL Call is the next message.
 pub(super) fn expect_quiet(peer: &mut Peer) -> Result {
-    let xid = peer.xid();
-    peer.send(&Message::inline(xid, crate::rpc::null(xid)))?;
-    match peer.receive(PATIENCE)? {
-        Incoming::Answer(answer) if answer.xid() == Some(xid) => Ok(()),
-        other => Err(Error::new(format!("answered with {other:?}"))),
-    }
+    peer.null().map(drop)
 }
 
 /// Says what is wrong unless `met`.
@@ -173,4 +231,47 @@ pub(super) fn require(met: bool, wrong: impl Into<String>) -> Result {
 pub(super) fn begin(message: &[u8]) -> String {
     let shown = &message[..message.len().min(64)];
     format!("{} bytes, {shown:02x?}", message.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+    const SEGMENT: Segment = Segment {
+        handle: 1,
+        length: 4,
+        offset: 0,
+    };
+
+    /// A message with Read segments at these positions, and Write chunks of so many segments.
+    fn message(positions: &[u32], writes: &[usize]) -> Message {
+        let mut message = Message::inline(7, Vec::new());
+        let reads = positions.iter().map(|&position| ReadSegment {
+            position,
+            segment: SEGMENT,
+        });
+        message.reads = reads.collect();
+        message.writes = writes.iter().map(|&count| vec![SEGMENT; count]).collect();
+        message
+    }
+
+    #[test]
+    fn one_chunk_of_each_kind_has_to_be_taken() {
+        let both = [[0; 16], [40; 16]].concat();
+        let mut most = message(&both, &[16]);
+        most.reply = Some(vec![SEGMENT; 16]);
+        assert!(!is_complex(&most));
+        most.reply = Some(vec![SEGMENT; 17]);
+        assert!(is_complex(&most));
+    }
+
+    #[test]
+    fn more_may_be_refused() {
+        assert!(is_complex(&message(&[40, 44], &[])));
+        assert!(is_complex(&message(&[40; 17], &[])));
+        assert!(is_complex(&message(&[0; 17], &[])));
+        assert!(is_complex(&message(&[], &[1, 0])));
+        assert!(is_complex(&message(&[], &[17])));
+    }
 }

@@ -3,6 +3,7 @@
 //! Rows about NFS version 3, whose files are those of version 4: handles are of both, as with Linux.
 
 use super::{
+    links,
     memory::{pattern, Memory},
     row::{begin, reply_to, require, Bench, Row},
 };
@@ -47,13 +48,37 @@ pub(super) const ROWS: &[Row] = &[
             format!("{count} bytes, {} of them in the Reply chunk", came.len()),
         )
     }),
+    Row::file_script(
+        "RFC 8267, 4",
+        "link of version 3, text by Read and Write chunk",
+        |b| {
+            let mut peer = b.peer()?;
+            let folder = handle(&mut peer, b.folder())?;
+            links::remove(&mut peer, b.folder(), LINK)?;
+            let link = make_link(&mut peer, &folder)?;
+            let checked = check_text(&mut peer, &link);
+            let removed = links::remove(&mut peer, b.folder(), LINK)?;
+            checked.and(require(removed, "the link cannot be removed"))
+        },
+    ),
 ];
 
 /// Procedures (RFC 1813).
 mod procedure {
+    pub(super) const READLINK: u32 = 5;
     pub(super) const READ: u32 = 6;
     pub(super) const WRITE: u32 = 7;
+    pub(super) const SYMLINK: u32 = 10;
 }
+
+/// A link, and its text.
+const LINK: &str = "rpcrdma-probe.link of version 3";
+const TEXT: &[u8] = b"somewhere";
+const LEN: u32 = TEXT.len() as u32;
+
+/// NFS3ERR_STALE and NFS3ERR_BADHANDLE: the server does not know a handle.
+const STALE: u32 = 70;
+const BAD_HANDLE: u32 = 10001;
 
 /// A READ and a WRITE have so many bytes, which take a pad.
 const SIZE: u32 = 9001;
@@ -73,16 +98,7 @@ struct File {
 impl File {
     fn new(bench: &Bench<'_>) -> Result<Self> {
         let mut peer = bench.peer()?;
-        let xid = peer.xid();
-        let call = Compound::at(xid, bench.file()).handle().finish();
-        let reply = reply_to(&mut peer, &Message::inline(xid, call.inline))?;
-        let handle = || {
-            let mut results = Results::new(xid, &reply.body)?;
-            results.at(bench.file())?;
-            results.handle()
-        };
-        let handle = handle().ok_or_else(|| Error::new("the file has no handle"))?;
-        let handle = handle.to_vec();
+        let handle = handle(&mut peer, bench.file())?;
         Ok(Self { peer, handle })
     }
 
@@ -108,8 +124,7 @@ impl File {
             .map(|segment| ReadSegment { position, segment })
             .collect();
         let reply = reply_to(&mut self.peer, &message)?;
-        let status = rpc::results(xid, &reply.body).and_then(|mut words| words.word());
-        require(status == Some(0), format!("WRITE: {}", begin(&reply.body)))
+        results(xid, &reply.body).map(drop)
     }
 
     /// Reads as much, into these chunks.
@@ -124,14 +139,95 @@ impl File {
     }
 }
 
+/// Returns the handle of the file or folder `path`.
+fn handle(peer: &mut Peer, path: &str) -> Result<Vec<u8>> {
+    let xid = peer.xid();
+    let call = Compound::at(xid, path).handle().finish();
+    let reply = reply_to(peer, &Message::inline(xid, call.inline))?;
+    let handle = || {
+        let mut results = Results::new(xid, &reply.body)?;
+        results.at(path)?;
+        results.handle()
+    };
+    let handle = handle().ok_or_else(|| Error::new(format!("\"{path}\" has no handle")))?;
+    Ok(handle.to_vec())
+}
+
+/// Makes the link in `folder`, its text by Read chunk; returns its handle.
+fn make_link(peer: &mut Peer, folder: &[u8]) -> Result<Vec<u8>> {
+    let mut memory = Memory::of(peer)?;
+    let xid = peer.xid();
+    let call = rpc::version_3(xid, procedure::SYMLINK)
+        .opaque(folder)
+        .opaque(LINK.as_bytes())
+        // No attributes.
+        .words(&[0; 6])
+        .word(LEN);
+    let position = call.len() as u32;
+    let mut message = Message::inline(xid, call.into_bytes());
+    let segments = memory.filled(TEXT, &[4, LEN - 4])?.into_iter();
+    message.reads = segments
+        .map(|segment| ReadSegment { position, segment })
+        .collect();
+    let reply = reply_to(peer, &message)?;
+    let mut words = results(xid, &reply.body)?;
+    let handle = match words.word() {
+        Some(1) => words.opaque(),
+        _ => None,
+    };
+    let handle = handle.ok_or_else(|| Error::lack("SYMLINK of version 3 returns no handle"))?;
+    Ok(handle.to_vec())
+}
+
+/// READLINK of `link` must bring its text, by Write chunk.
+fn check_text(peer: &mut Peer, link: &[u8]) -> Result {
+    let mut memory = Memory::of(peer)?;
+    let xid = peer.xid();
+    let call = rpc::version_3(xid, procedure::READLINK).opaque(link);
+    let mut message = Message::inline(xid, call.into_bytes());
+    message.writes = vec![memory.segments(&[4, 100])];
+    let reply = reply_to(peer, &message)?;
+    let lengths: Vec<u32> = reply.writes.iter().flatten().map(|s| s.length).collect();
+    require(
+        lengths == [4, LEN - 4],
+        format!("the Write chunk comes back as {lengths:?}"),
+    )?;
+    require(memory.content(&reply.writes[0])? == TEXT, "another text")?;
+    let mut words = results(xid, &reply.body)?;
+    let len = skip_attributes(&mut words).and_then(|()| words.word());
+    require(
+        len == Some(LEN) && words.rest().is_empty(),
+        format!("READLINK: {}", begin(&reply.body)),
+    )
+}
+
+/// Returns the results in the reply to the Call `xid`, which must be successful, behind their status.
+fn results(xid: u32, body: &[u8]) -> Result<Words<'_>> {
+    rpc::has_version_3(xid, body)?;
+    let mut words = rpc::results(xid, body)
+        .ok_or_else(|| Error::new(format!("no results: {}", begin(body))))?;
+    match words.word() {
+        Some(0) => Ok(words),
+        Some(STALE | BAD_HANDLE) => Err(Error::lack("handles of version 3 are others")),
+        status => Err(Error::new(format!("status {status:?}: {}", begin(body)))),
+    }
+}
+
+/// Takes attributes, if they are there.
+fn skip_attributes(words: &mut Words<'_>) -> Option<()> {
+    let count = match words.word()? {
+        1 => ATTRIBUTES,
+        _ => 0,
+    };
+    words.skip(count)
+}
+
 /// Returns the count in the results of a READ, and what is behind it.
 fn read_results(body: &[u8]) -> Result<(u32, &[u8])> {
-    let read = || {
-        let xid = Words::new(body).word()?;
-        let mut words = rpc::results(xid, body)?;
-        let (status, has_attributes) = (words.word()?, words.word()?);
-        (status == 0).then_some(())?;
-        words.skip(if has_attributes == 1 { ATTRIBUTES } else { 0 })?;
+    let xid = Words::new(body).word().unwrap_or_default();
+    let mut words = results(xid, body)?;
+    let mut read = || {
+        skip_attributes(&mut words)?;
         let count = words.word()?;
         // The end of the file, and the count again.
         words.skip(1)?;

@@ -17,7 +17,7 @@ pub(crate) use self::{
     completion::Completion,
     endpoint::{Endpoint, Wakeup},
     memory::Region,
-    net::{is_attached, raise_file_limit},
+    net::{end_with_reader, is_attached, raise_file_limit},
     window::Window, //
 };
 

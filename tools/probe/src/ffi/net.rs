@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small things of libc: waiting for descriptors and their number, addresses of this host.
+//! Small things of libc: waiting for descriptors and their number, addresses of this host, signals.
 
 use super::{bindings, check};
 use crate::error::Result;
@@ -35,6 +35,13 @@ pub(super) fn wait_readable<const N: usize>(
         return Ok([false; N]);
     }
     Ok(polled.map(|entry| entry.revents != 0))
+}
+
+/// Has the process end when nobody reads its output any more. Rust begins with that signal ignored,
+/// and to print is a panic then.
+pub(crate) fn end_with_reader() {
+    // SAFETY: no other thread runs yet, and the action runs no code of ours.
+    unsafe { bindings::signal(bindings::SIGPIPE as c_int, None) };
 }
 
 /// Raises the limit of open files as far as this user may: a connection takes two of them.

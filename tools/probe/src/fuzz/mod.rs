@@ -7,12 +7,14 @@
 //! was sent, the NULL Call is answered or the connection ends, and a new connection is served.
 //!
 //! A batch after which that does not hold is tried again on new connections, without each of its
-//! messages in turn and then with each of them cut shorter, as long as it still fails.
+//! messages in turn and then with each of them cut shorter, as long as it still fails and the server
+//! serves others.
 
 mod case;
+mod minimise;
 mod random;
 
-use self::case::{Area, Maker, LONGEST};
+use self::case::{Area, Maker};
 use crate::{
     args::Args,
     error::{Error, Result},
@@ -28,7 +30,7 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Options that take a value.
+/// Its options.
 pub(crate) const OPTIONS: &[&str] = &["seed", "count", "file", "case"];
 
 /// Messages of a batch: fewer than the credits that any server grants to begin with.
@@ -134,6 +136,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return fuzzer.show(args.value("case", 0)?);
     }
     let count: u64 = args.value("count", 100_000)?;
+    // A server that is not there is none that has failed.
+    fuzzer.line = Some(fuzzer.connect()?);
     let mut told = Instant::now();
     for first in (0..count).step_by(BATCH as usize) {
         let cases = first..count.min(first + BATCH);
@@ -231,38 +235,12 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Leaves out what is not needed for the server to fail; says what is.
-    fn minimise(&mut self, mut shots: Vec<Shot>, mut error: Error) -> Error {
-        println!("{error}; looking for the messages that matter");
-        match self.fails(&shots) {
-            Some(again) => error = again,
-            None => return Error::new(format!("{error}; not again after {shots:?} alone")),
-        }
-        let mut at = 0;
-        while at < shots.len() && shots.len() > 1 {
-            let mut fewer = shots.clone();
-            fewer.remove(at);
-            match self.fails(&fewer) {
-                Some(again) => (shots, error) = (fewer, again),
-                None => at += 1,
-            }
-        }
-        for at in 0..shots.len() {
-            // From half of it on in ever smaller steps.
-            let mut step = LONGEST / 2;
-            while step >= 4 {
-                let mut shorter = shots.clone();
-                shorter[at].len = shorter[at].len.min(LONGEST).saturating_sub(step);
-                match self.fails(&shorter) {
-                    Some(again) => (shots, error) = (shorter, again),
-                    None => step /= 2,
-                }
-            }
-        }
-        Error::new(format!(
-            "seed {}, {shots:?}: {error}; --case shows a message",
-            self.seed
-        ))
+    /// Finds out which of `shots`, after which the server has failed with `error`, matter.
+    fn minimise(&mut self, shots: Vec<Shot>, error: Error) -> Error {
+        let seed = self.seed;
+        println!("seed {seed}, {shots:?}: {error}; looking for the messages that matter");
+        let found = minimise::minimise(shots, error, |shots| self.fails(shots));
+        Error::new(format!("seed {seed}: {found}"))
     }
 
     /// How the server fails after these, sent on a connection of their own.

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rows about Calls of both sides under way at the same time (RFC 8167).
+
+use super::{
+    callbacks::{another, called, gather, still_served, success},
+    credits::{self, MOST},
+    row::{require, Bench, Row},
+};
+use crate::{
+    callback,
+    error::{Error, Result},
+    message::{Answer, Message, Reply},
+    peer::{Incoming, Manners, Peer, PATIENCE},
+    rpc, session,
+};
+use std::collections::HashSet;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::file_script(
+        "RFC 8167, 2.4.1",
+        "Call with the XID of a callback under way",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            let xid = callback.xid;
+            peer.send(&Message::inline(xid, rpc::null(xid)))?;
+            match peer.answer_to(xid)? {
+                Incoming::Answer(Answer::Reply(reply)) if is_success(&reply) => (),
+                other => return Err(Error::new(format!("no reply but {other:?}"))),
+            }
+            answer(&mut peer, &callback)?;
+            still_served(&mut peer, another)
+        },
+    ),
+    Row::file_script(
+        "RFC 8167, 2.4",
+        "callbacks under way have XIDs of their own",
+        |b| {
+            let mut peer = b.peer()?;
+            let waiting = several(&mut peer, b)?;
+            let xids: HashSet<u32> = waiting.iter().map(|callback| callback.xid).collect();
+            require(
+                xids.len() == waiting.len(),
+                format!("{} XIDs of {} callbacks", xids.len(), waiting.len()),
+            )
+        },
+    ),
+    Row::file_script(
+        "RFC 8167, 4.3.2",
+        "callbacks answered while all credits are used",
+        |b| {
+            let manners = Manners {
+                receives: 2 * MOST,
+                ..Manners::default()
+            };
+            let mut peer = Peer::connect(&b.target, manners)?;
+            let waiting = several(&mut peer, b)?;
+            let granted = credits::null(&mut peer, MOST)?.min(MOST);
+            let mut under_way = HashSet::new();
+            for _ in 0..granted {
+                let xid = peer.xid();
+                let mut message = Message::inline(xid, rpc::null(xid));
+                message.credits = MOST;
+                peer.send(&message)?;
+                under_way.insert(xid);
+            }
+            for callback in &waiting {
+                answer(&mut peer, callback)?;
+            }
+            all_answered(&mut peer, under_way)?;
+            still_served(&mut peer, answer)
+        },
+    ),
+];
+
+/// Callbacks that are provoked, and credits for them.
+const CALLBACKS: u32 = 6;
+
+/// Returns callbacks that are under way at the same time.
+fn several(peer: &mut Peer, bench: &Bench<'_>) -> Result<Vec<Reply>> {
+    let mut waiting = session::provoke_callbacks(peer, bench.file(), CALLBACKS)?;
+    gather(peer, &mut waiting, 1)?;
+    // The server knows of more credits with the first answer.
+    answer(peer, &waiting.remove(0))?;
+    gather(peer, &mut waiting, 2)?;
+    match waiting.len() {
+        2.. => Ok(waiting),
+        _ => Err(Error::lack("the server makes one callback at a time")),
+    }
+}
+
+/// Answers `callback`.
+fn answer(peer: &mut Peer, callback: &Reply) -> Result {
+    let mut message = Message::inline(callback.xid, success(callback)?);
+    message.credits = CALLBACKS;
+    peer.send(&message)
+}
+
+/// Each of the Calls `under_way` must be answered, and callbacks that come get their answers.
+fn all_answered(peer: &mut Peer, mut under_way: HashSet<u32>) -> Result {
+    while !under_way.is_empty() {
+        match peer.receive(PATIENCE)? {
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
+                answer(peer, &reply)?;
+            }
+            Incoming::Answer(Answer::Reply(reply))
+                if is_success(&reply) && under_way.remove(&reply.xid) => {}
+            other => {
+                let left = under_way.len();
+                return Err(Error::new(format!("{left} Calls to answer: {other:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a Call was executed.
+fn is_success(reply: &Reply) -> bool {
+    rpc::results(reply.xid, &reply.body).is_some()
+}

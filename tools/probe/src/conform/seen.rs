@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a server does about one message.
+
+use super::{
+    messages::Props,
+    row::{begin, Bench},
+};
+use crate::{
+    error::{Error, Result},
+    message::{procedure, Answer, Message, Reply},
+    peer::{Incoming, Peer},
+    rpc,
+    xdr::Words,
+};
+use std::{fmt, time::Duration};
+
+/// What the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// RDMA_ERROR, ERR_VERS 1..1.
+    ErrVers,
+    /// RDMA_ERROR, ERR_CHUNK.
+    ErrChunk,
+    /// An RPC reply.
+    Reply,
+    /// An RPC reply with another XID than its header.
+    OtherXid,
+    /// An RPC reply that says GARBAGE_ARGS.
+    GarbageArgs,
+    /// No answer, and the connection stays.
+    Nothing,
+    /// The connection ends.
+    Closed,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ErrVers => "ERR_VERS",
+            Self::ErrChunk => "ERR_CHUNK",
+            Self::Reply => "reply",
+            Self::OtherXid => "reply with another XID",
+            Self::GarbageArgs => "GARBAGE_ARGS",
+            Self::Nothing => "none",
+            Self::Closed => "closed",
+        })
+    }
+}
+
+/// How long an answer that should come may take. Only a wrong server makes anybody wait so long.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Sends the message that `build` makes; the server must do one of `want`. Returns which.
+pub(super) fn try_message(
+    bench: &Bench<'_>,
+    want: &[Seen],
+    build: fn(&Props<'_>) -> Vec<u8>,
+) -> Result<Seen> {
+    let mut peer = bench.peer()?;
+    let memory = peer.region(1 << 20)?;
+    let xid = peer.xid();
+    let bytes = build(&Props {
+        xid,
+        memory: &memory,
+        file: bench.file(),
+    });
+    send(&mut peer, &bytes, want)
+}
+
+/// Sends `bytes`; the server must do one of `want`, and nothing else. Returns which.
+pub(super) fn send(peer: &mut Peer, bytes: &[u8], want: &[Seen]) -> Result<Seen> {
+    peer.send_bytes(bytes)?;
+    let seen = match want.contains(&Seen::Nothing) {
+        true => look_behind(peer, bytes)?,
+        false => look(peer, bytes)?,
+    };
+    match want.contains(&seen) {
+        true => Ok(seen),
+        false => Err(Error::new(format!("{seen}, and not {}", want[0]))),
+    }
+}
+
+/// Waits for the answer to the message `sent`.
+fn look(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
+    match understand(sent, peer.receive(ANSWER)?)? {
+        Seen::Closed => Ok(Seen::Closed),
+        seen => {
+            let null = send_null(peer)?;
+            alone(peer, null, seen)
+        }
+    }
+}
+
+/// Looks whether there is an answer to the message `sent` before that to a Call behind it.
+fn look_behind(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
+    let mut null = send_null(peer)?;
+    let seen = match peer.receive(ANSWER)? {
+        Incoming::Answer(Answer::Reply(reply)) if reply.xid == null => {
+            // What is late comes before the answer to another one.
+            null = send_null(peer)?;
+            Seen::Nothing
+        }
+        incoming => understand(sent, incoming)?,
+    };
+    alone(peer, null, seen)
+}
+
+/// Makes a NULL Call; returns its XID.
+fn send_null(peer: &mut Peer) -> Result<u32> {
+    let xid = peer.xid();
+    peer.send(&Message::inline(xid, rpc::null(xid)))?;
+    Ok(xid)
+}
+
+/// The answer to the Call `null` must be the next message behind what was `seen`. Returns that, or
+/// that the connection has ended.
+fn alone(peer: &mut Peer, null: u32, seen: Seen) -> Result<Seen> {
+    match peer.answer_to(null)? {
+        Incoming::Answer(Answer::Reply(_)) => Ok(seen),
+        Incoming::Closed => Ok(Seen::Closed),
+        other => Err(Error::new(format!("{seen}, and then {other:?}"))),
+    }
+}
+
+/// What `incoming` means as the answer to the message `sent`; an error if nothing.
+fn understand(sent: &[u8], incoming: Incoming) -> Result<Seen> {
+    let mut words = Words::new(sent);
+    let (xid, version) = (words.word(), words.word());
+    match incoming {
+        Incoming::Silence => Ok(Seen::Nothing),
+        Incoming::Closed => Ok(Seen::Closed),
+        Incoming::Answer(answer) if answer.xid() != xid => {
+            Err(Error::new(format!("an answer to nothing: {answer:?}")))
+        }
+        Incoming::Answer(Answer::Reply(reply)) => executed(&reply),
+        Incoming::Answer(Answer::ErrVers {
+            version: its,
+            low: 1,
+            high: 1,
+            ..
+        }) if Some(its) == version => Ok(Seen::ErrVers),
+        Incoming::Answer(Answer::ErrChunk { .. }) => Ok(Seen::ErrChunk),
+        Incoming::Answer(answer) => Err(Error::new(format!("{answer:?}"))),
+    }
+}
+
+/// The Call must have been executed, or its arguments not understood, and all of the reply be inline.
+fn executed(reply: &Reply) -> Result<Seen> {
+    let xid = Words::new(&reply.body).word().unwrap_or_default();
+    rpc::has_version_3(xid, &reply.body)?;
+    let status = rpc::accepted(xid, &reply.body).map(|(status, _)| status);
+    match (reply.procedure, xid == reply.xid, status) {
+        (procedure::MSG, true, Some(rpc::SUCCESS)) => Ok(Seen::Reply),
+        (procedure::MSG, false, Some(rpc::SUCCESS)) => Ok(Seen::OtherXid),
+        (procedure::MSG, true, Some(rpc::GARBAGE_ARGS)) => Ok(Seen::GarbageArgs),
+        _ => Err(Error::new(format!("no success: {}", begin(&reply.body)))),
+    }
+}
