@@ -173,9 +173,17 @@ rpc_up() {
 # rdma_listen [PORT]
 rdma_listen() { echo "rdma ${1:-20049}" >/proc/fs/nfsd/portlist || fail "no RDMA listener"; }
 
-# server_up [nfsd_up's options]: all of the server, wherever it is; DEVICE=siw for iWARP.
+# configure LIMIT VALUE: what an admin writes to /etc/sysctl.d, and what make install has udev do with it.
+configure() {
+	install -D -m 644 /src/scripts/svcrdma.rules /etc/udev/rules.d/60-svcrdma.rules
+	echo "sunrpc.svcrdma.$1 = $2" >>/etc/sysctl.d/svcrdma.conf
+	pidof -q systemd-udevd || /usr/lib/systemd/systemd-udevd --daemon || fail "no udev"
+}
+
+# server_up [nfsd_up's options]: all of the server, wherever it is; DEVICE=siw for iWARP, LEASE as of
+# nfsd_up.
 server_up() {
-	server "load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
+	server "LEASE=${LEASE:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
 	((VM_COUNT == 1)) || { load_client && "${DEVICE:-rxe}_up"; }
 }
 

@@ -35,11 +35,12 @@ TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
 # Times that a VM is booted at most: QEMU's emulator may end with SIGSEGV when it begins from a
 # snapshot, before the VM has done anything.
-BOOTS = 3
+BOOTS = 6
+# Times that rxe may take the VM of one test down before the test has failed.
+RXE_DEATHS = 3
 # An emulated CPU. String instructions go byte by byte and are slow: without these two the kernel
-# takes others. With x2apic a CPU reaches its APIC without leaving translated code; a fifth level of
-# page tables is of no use.
-CPU = "max,x2apic=on,erms=off,fsrm=off,la57=off"
+# takes others. A fifth level of page tables is of no use.
+CPU = "max,erms=off,fsrm=off,la57=off"
 # What init says when the VM is ready to be saved, and how much disk a saved one may take.
 READY = b"init: ready for a snapshot"
 SNAPSHOT_SPACE = 3 << 30
@@ -248,9 +249,6 @@ class Vm:
             **job.env,
         }
         snapshot = None if role == "shell" else images.snapshots.get(job.size)
-        if snapshot:
-            # What was saved has the time of then.
-            env["VM_TIME"] = f"{time.time():.3f}"
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
         stdio = role == "shell"
         with contextlib.ExitStack() as stack:
@@ -351,7 +349,7 @@ class Vm:
         """How QEMU ended, and why: what the kernel complained of, or what QEMU said of itself."""
         said: list[str] = []
         with contextlib.suppress(OSError):
-            said = (self.console.parent / "qemu.log").read_text().strip().splitlines()[-1:]
+            said = (self.console.parent / "qemu.log").read_text().strip().splitlines()[-2:]
         with contextlib.suppress(OSError):
             console = self.console.read_text(encoding="utf-8", errors="replace")
             said = DYING.findall(console)[:DYING_LINES] or said
@@ -367,18 +365,20 @@ class Vm:
 
 def run(images: Images, job: Job) -> Result:
     """Runs the job on fresh VMs, again if one dies before it has done anything, or of rxe."""
-    for _ in range(BOOTS - 1):
+    boots, deaths = BOOTS, RXE_DEATHS
+    while True:
         result, booted = attempt(images, job)
         consoles = sorted(job.out.glob("vm*/console.log"))
-        if not booted and not use_kvm():
+        if not booted and not use_kvm() and boots > 1:
+            boots -= 1
             how = "an emulated VM died while it booted"
-        elif result.why and any(map(died_of_rxe, consoles)):
+        elif result.why and deaths > 1 and any(map(died_of_rxe, consoles)):
+            deaths -= 1
             how = "rxe took its VM down, with nothing of the module in the trace"
         else:
             return result
         kept = [shutil.copy(path, job.out / f"died-{path.parent.name}.log") for path in consoles]
         print(f"svcrdma: {how} ({result.why}; {', '.join(map(str, kept))}): once more", file=sys.stderr)
-    return attempt(images, job)[0]
 
 
 def died_of_rxe(console: Path) -> bool:
@@ -394,17 +394,29 @@ def take_snapshot(images: Images, size: Size, out: Path, slow: float = 1) -> Non
     """Boots a VM up to its job, for the jobs of VMs of that size to start from."""
     for left in reversed(range(BOOTS)):
         try:
-            snapshot = saved(images, size, out, slow)
-            break
+            images.snapshots[size] = tried_out(images, size, out, slow)
+            return
+        except Unfit:
+            raise
         except OSError:
             if not left:
                 raise
-    # One that complained while it booted would fail all tests.
+
+
+class Unfit(OSError):
+    """What will not be better the next time."""
+
+
+def tried_out(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
+    """One that complained while it booted would fail all tests."""
+    snapshot = saved(images, size, out, slow)
     job = Job(["true"], out / "trial", size=size, limit=120 * slow)
     trial = attempt(replace(images, module=None, snapshots={size: snapshot}), job)[0]
-    if trial.status != 0:
-        raise OSError(f"a VM that starts from it: {trial.why or f'status {trial.status}'}")
-    images.snapshots[size] = snapshot
+    if trial.status is None:
+        raise OSError(f"a VM that starts from it: {trial.why}")
+    if trial.status:
+        raise Unfit(f"a VM that starts from it: status {trial.status}")
+    return snapshot
 
 
 def saved(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
