@@ -62,7 +62,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 for read it has to have depth times size bytes
                --pause MS       time to let go by when connected, before anything is sent (0)
                --patience S     seconds without any reply before it gives up (60)
-  storm      open connections at once, a GETATTR each, retry those that fail, then end all at once
+  storm      open connections at once, two GETATTRs each, retry those that fail, then end all at once
                --count N        connections (1)
                --parallel N     threads that connect, one connection after the other (32)
                --how HOW        disconnect, or silent: no queue pair is left when the server
