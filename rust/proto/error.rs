@@ -78,7 +78,7 @@ pub enum DecodeError {
         /// XID of the refused message.
         xid: u32,
     },
-    /// The Call is too short to hold an XID and a direction.
+    /// The RPC message is too short to be a Call.
     Empty {
         /// XID of the refused message.
         xid: u32,
@@ -95,6 +95,11 @@ pub enum DecodeError {
     },
     /// A Read chunk holds an argument that is not to be taken out of its Call.
     Ineligible {
+        /// XID of the refused message.
+        xid: u32,
+    },
+    /// The chunks that each reply repeats are longer than a reply may be.
+    ReplyHeader {
         /// XID of the refused message.
         xid: u32,
     },
@@ -140,7 +145,8 @@ impl DecodeError {
             | Self::Empty { xid }
             | Self::Xid { xid }
             | Self::TooManyWrites { xid }
-            | Self::Ineligible { xid } => Answer::Chunk { xid },
+            | Self::Ineligible { xid }
+            | Self::ReplyHeader { xid } => Answer::Chunk { xid },
         }
     }
 
@@ -167,6 +173,7 @@ impl DecodeError {
             Self::Xid { .. } => 18,
             Self::TooManyWrites { .. } => 19,
             Self::Ineligible { .. } => 20,
+            Self::ReplyHeader { .. } => 21,
         }
     }
 }
@@ -204,6 +211,7 @@ mod tests {
             (DecodeError::Xid { xid }, chunk),
             (DecodeError::TooManyWrites { xid }, chunk),
             (DecodeError::Ineligible { xid }, chunk),
+            (DecodeError::ReplyHeader { xid }, chunk),
         ];
         for ((error, answer), code) in all.iter().zip(1..) {
             assert_eq!((error.code(), error.answer()), (code, *answer));

@@ -22,8 +22,9 @@ pub const MIN_MESSAGE: usize = 28;
 /// Longest message that is looked at, in bytes: the largest threshold RFC 8797 can express.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
-/// Fewest bytes of an RPC message: XID and direction (RFC 5531, section 9).
-pub(crate) const MIN_RPC: u32 = 8;
+/// Fewest bytes of an RPC Call: what comes before the credential (RFC 5531, section 9). For a shorter
+/// one sunrpc would close the connection, with all that is under way.
+pub(crate) const MIN_RPC: u32 = 24;
 
 /// `rdma_proc` (RFC 8166, section 4.2.4).
 pub(crate) mod procedure {

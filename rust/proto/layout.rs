@@ -83,7 +83,7 @@ impl Layout {
 ///
 /// # Errors
 ///
-/// Chunks that overlap, lie beyond the message or exceed the pages.
+/// Chunks that overlap, lie beyond the message or exceed the pages; a message that is no Call.
 pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, DecodeError> {
     let xid = header.xid;
     if header.kind == Kind::Nomsg && header.reads.is_empty() {
@@ -108,10 +108,14 @@ pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, Decod
 /// an RDMA Read that never is.
 fn inline(header: &Header, msg: &[u8]) -> Result<Layout, DecodeError> {
     let len = header.inline_len(msg);
+    let xid = header.xid;
     if header.reads.iter(msg).any(|read| read.position > len) {
-        return Err(DecodeError::Beyond { xid: header.xid });
+        return Err(DecodeError::Beyond { xid });
     }
-    Ok(Layout::Inline)
+    match len < MIN_RPC {
+        true => Err(DecodeError::Empty { xid }),
+        false => Ok(Layout::Inline),
+    }
 }
 
 /// Returns the Split layout if the Call is one for it.

@@ -15,6 +15,7 @@ pub use crate::write::{
 use core::ops::Range;
 
 use crate::chunk::MAX_WRITE_CHUNKS;
+use crate::error::DecodeError;
 use crate::header::Header;
 use crate::wire;
 
@@ -188,6 +189,18 @@ fn header_len(header: &Header, msg: &[u8]) -> Option<u32> {
         len = len.checked_add(chunk.wire_len())?.checked_sub(4)?;
     }
     u32::try_from(len).ok()
+}
+
+/// Checks that a reply to the Call `header` can be made in at most `limit` bytes, whatever it is.
+///
+/// # Errors
+///
+/// [`DecodeError::ReplyHeader`].
+pub fn check_header(header: &Header, msg: &[u8], limit: u32) -> Result<(), DecodeError> {
+    match header_len(header, msg) {
+        Some(len) if len <= limit => Ok(()),
+        _ => Err(DecodeError::ReplyHeader { xid: header.xid }),
+    }
 }
 
 /// Decides how a reply of `len` bytes to the Call `header` is sent in at most `limit` bytes.

@@ -59,6 +59,7 @@ use svcrdma_proto::{
         ReadCursor, //
     },
     reply::{
+        self as wire_reply,
         Payload,
         MAX_PAYLOADS, //
     },
@@ -173,10 +174,11 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     }
 }
 
-/// Where the bytes of a Call that the server takes are to lie.
+/// Where the bytes of a Call that the server takes, and can answer, are to lie.
 fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, DecodeError> {
     let layout = layout::plan(header, message, endpoint.max_pages)?;
     ulb::check_inline(header, message)?;
+    wire_reply::check_header(header, message, endpoint.thresholds.send)?;
     Ok(layout)
 }
 

@@ -13,7 +13,7 @@ use crate::{
     compound::Compound,
     error::Result,
     message::{procedure, Message},
-    peer::Peer,
+    peer::{Manners, Peer},
     rpc, session,
 };
 use svcrdma_proto::chunk::ReadSegment;
@@ -39,6 +39,11 @@ pub(super) const ROWS: &[Row] = &[
                 Ok(message)
             })
         },
+    ),
+    Row::file_script(
+        "RFC 8267, 6.4.2",
+        "chunks that are longer than a reply may be",
+        unanswerable,
     ),
     Row::script("RFC 8166, 6.1", "file handle by Read chunk", |b| {
         let mut peer = b.peer()?;
@@ -85,6 +90,27 @@ fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>)
     let message = reduced(&mut memory, xid, call, &name[..NAME.len()])?;
     refused(&mut peer, &form(&mut memory, message)?)?;
     let was_there = links::remove(&mut peer, folder, NAME)?;
+    require(was_there, "it was done nevertheless")
+}
+
+/// A Call whose chunks no reply can repeat, as the client takes 1024 bytes, must be refused before
+/// anything of it is done.
+fn unanswerable(bench: &Bench<'_>) -> Result {
+    const SEGMENTS: usize = 62;
+    let manners = Manners {
+        private_data: vec![0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 0],
+        ..Manners::default()
+    };
+    let folder = bench.folder();
+    links::make(&mut bench.peer()?, folder, NAME)?;
+    let mut peer = Peer::connect(&bench.target, manners)?;
+    let mut memory = Memory::of(&peer)?;
+    let xid = peer.xid();
+    let whole = Compound::at(xid, folder).remove(NAME).finish().inline;
+    let mut message = Message::inline(xid, whole);
+    message.writes = vec![memory.segments(&[4; SEGMENTS])];
+    refused(&mut peer, &message)?;
+    let was_there = links::remove(&mut bench.peer()?, folder, NAME)?;
     require(was_there, "it was done nevertheless")
 }
 

@@ -15,6 +15,7 @@ use svcrdma_proto::chunk::{ReadSegment, Segment};
 
 pub(super) const ROWS: &[Row] = &[
     Row::script("RFC 8166, 4.5.2", "header cut off anywhere", cut_off),
+    Row::script("RFC 8166, 4.5.2", "RPC Call cut off", call_cut_off),
     Row::script("RFC 8166, 4.3", "list word other than 0 and 1", list_words),
     Row {
         name: "RPC message with another XID",
@@ -89,6 +90,21 @@ fn cut_off(bench: &Bench<'_>) -> Result {
             false => expect_err_chunk(&mut peer, xid),
         };
         result.map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+    }
+    expect_quiet(&mut peer)
+}
+
+/// An RPC message that can be told from a reply and is too short to be a Call. The connection stays.
+fn call_cut_off(bench: &Bench<'_>) -> Result {
+    let mut peer = bench.peer()?;
+    // From the direction to the procedure.
+    for len in 8..24 {
+        let xid = peer.xid();
+        let mut body = rpc::null(xid);
+        body.truncate(len);
+        peer.send(&Message::inline(xid, body))?;
+        expect_err_chunk(&mut peer, xid)
+            .map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
     }
     expect_quiet(&mut peer)
 }
