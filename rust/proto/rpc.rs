@@ -59,12 +59,12 @@ pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<
     }
 }
 
-/// Returns the reply to Call `xid` that says that its receiver has failed (RFC 5531, section 9:
-/// MSG_ACCEPTED, SYSTEM_ERR).
-pub fn system_error(xid: u32) -> [u8; 24] {
+/// Returns the reply to Call `xid` that says that its receiver does not have the procedure (RFC 5531,
+/// section 9: MSG_ACCEPTED, PROC_UNAVAIL), after which sunrpc does not try again.
+pub fn unavailable(xid: u32) -> [u8; 24] {
     let mut reply = [0; 24];
-    // Direction REPLY, state MSG_ACCEPTED, a verifier of AUTH_NONE, SYSTEM_ERR.
-    let words = [xid, 1, 0, 0, 0, 5];
+    // Direction REPLY, state MSG_ACCEPTED, a verifier of AUTH_NONE, PROC_UNAVAIL.
+    let words = [xid, 1, 0, 0, 0, 3];
     for (bytes, word) in reply.chunks_exact_mut(4).zip(words) {
         bytes.copy_from_slice(&word.to_be_bytes());
     }
@@ -92,7 +92,7 @@ mod tests {
         words[8 + 2 + 1] = 6;
         assert_eq!(found(&words), Some(Arguments::At(56)));
         // The bound does not depend on whether the verifier itself is inline.
-        assert_eq!(found(&words[..12]), Some(Arguments::At(56)));
+        assert_eq!(found(&words[..12]), Some(56));
         assert_eq!(found(&words[..11]), None);
         words[7] = u32::MAX;
         assert_eq!(found(&words), None);

@@ -155,14 +155,14 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     }
 }
 
-/// The peer could not take the Call of ours with this XID: nfsd is told, and does not wait for a
-/// reply, unless that happens all the time: it makes the Call again at once. With those that it is
-/// not told of it waits until it gives up. In a completion.
+/// The peer could not take the Call of ours with this XID, which is over (RFC 8166, section 4.5): nfsd
+/// is told that the peer has no such procedure, unless that happens all the time: it makes another
+/// Call at once. With those that it is not told of it waits until it gives up. In a completion.
 pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     let callbacks = &endpoint.callbacks;
     let is_told = callbacks.answered(xid, None)
         && !callbacks.has_refused.load(Relaxed)
-        && complete(endpoint, xid, &rpc::system_error(xid), None);
+        && complete(endpoint, xid, &rpc::unavailable(xid), None);
     match is_told {
         true => {
             callbacks.has_refused.store(true, Relaxed);

@@ -63,6 +63,15 @@ pub(super) const ROWS: &[Row] = &[
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_CHUNK", |b| {
         refused(b, &[error_code::CHUNK])
     }),
+    Row::file_script(
+        "RFC 8166, 4.5",
+        "callback that was refused does not come again",
+        |b| {
+            let (mut peer, callback) = called(b)?;
+            refuse(&mut peer, callback.xid, &[error_code::CHUNK])?;
+            repeats_not(&mut peer, callback.xid)
+        },
+    ),
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_VERS", |b| {
         refused(b, &[error_code::VERS, 2, 2])
     }),
@@ -282,6 +291,20 @@ fn refused(bench: &Bench<'_>, error: &[u32]) -> Result {
     still_served(&mut peer, |peer, callback| {
         refuse(peer, callback.xid, error)
     })
+}
+
+/// For a while there must be no callback with this XID; there may be others.
+fn repeats_not(peer: &mut Peer, xid: u32) -> Result {
+    let end = Instant::now() + REPEATING;
+    loop {
+        match peer.receive(end.saturating_duration_since(Instant::now()))? {
+            Incoming::Silence => return Ok(()),
+            Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
+                require(reply.xid != xid, "it came again")?;
+            }
+            incoming => return Err(Error::new(format!("{incoming:?}"))),
+        }
+    }
 }
 
 /// Refuses callbacks until `end`; returns how many there were.
