@@ -22,7 +22,6 @@ use crate::header::{
 };
 use crate::parts::Walk;
 use crate::rpc;
-use crate::rpc::Arguments;
 use crate::wire;
 
 /// Bytes of a page of the sink.
@@ -137,7 +136,7 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
     // row.
     let call = msg.get(header.body..).unwrap_or(&[]);
     match rpc::arguments(|at| wire::word(call, at)) {
-        Some(Arguments::At(arguments)) if position >= arguments => {}
+        Some(arguments) if position >= arguments => {}
         _ => return Ok(None),
     }
     match u32::try_from(chunk.len) {

@@ -7,29 +7,16 @@ use crate::{error::DecodeError, wire};
 /// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
 
-/// Where the arguments of a Call are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arguments {
-    /// From this byte on.
-    At(u32),
-    /// RPCSEC_GSS has put something else there (RFC 2203, sections 5.2.2 and 5.3.2).
-    Wrapped(u32),
-}
-
-/// Looks for the arguments of a Call: behind credential and verifier (RFC 5531, section 9). `word`
-/// returns the word at a byte of the Call. `None`: the arguments are beyond what there is of it.
-pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<Arguments> {
+/// Returns where the arguments of a Call begin: behind credential and verifier (RFC 5531, section 9).
+/// `word` returns the word at a byte of the Call. `None`: they are beyond what there is of it, or
+/// RPCSEC_GSS has put something else there (RFC 2203, sections 5.2.2 and 5.3.2).
+pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
     // XID, direction, RPC version, program, version, procedure; then the credential.
     let (flavor, credential) = (word(24)?, word(28)?);
     let verifier = wire::padded(credential)?.checked_add(32)?;
     let len = word(verifier.checked_add(4)?)?;
     let at = verifier.checked_add(8)?.checked_add(wire::padded(len)?)?;
-    Some(
-        match flavor == RPCSEC_GSS && !gss_plain(word, credential)? {
-            true => Arguments::Wrapped(at),
-            false => Arguments::At(at),
-        },
-    )
+    (flavor != RPCSEC_GSS || gss_plain(word, credential)?).then_some(at)
 }
 
 /// Whether an RPCSEC_GSS credential of `len` bytes leaves the arguments as they are: version 1,
@@ -80,17 +67,17 @@ mod tests {
     }
 
     /// Looks for the arguments of a Call of these words.
-    fn found(words: &[u32]) -> Option<Arguments> {
+    fn found(words: &[u32]) -> Option<u32> {
         arguments(|at| words.get(at as usize / 4).copied())
     }
 
     #[test]
     fn arguments_begin_behind_the_verifier() {
         let mut words = [0; 19];
-        assert_eq!(found(&words), Some(Arguments::At(40)));
+        assert_eq!(found(&words), Some(40));
         words[7] = 5;
         words[8 + 2 + 1] = 6;
-        assert_eq!(found(&words), Some(Arguments::At(56)));
+        assert_eq!(found(&words), Some(56));
         // The bound does not depend on whether the verifier itself is inline.
         assert_eq!(found(&words[..12]), Some(56));
         assert_eq!(found(&words[..11]), None);
@@ -101,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_system_error_names_its_call() {
-        let words = [0x8000_0001, 1, 0, 0, 0, 5];
-        assert_eq!(system_error(0x8000_0001).to_vec(), message(&words));
+    fn an_unavailable_procedure_names_its_call() {
+        let words = [0x8000_0001, 1, 0, 0, 0, 3];
+        assert_eq!(unavailable(0x8000_0001).to_vec(), message(&words));
     }
 
     #[test]
@@ -126,8 +113,8 @@ mod tests {
             words[6..12].copy_from_slice(&[flavor, len, version, procedure, 99, service]);
             found(&words)
         };
-        let plain = Some(Arguments::At(60));
-        let wrapped = Some(Arguments::Wrapped(60));
+        let plain = Some(60);
+        let wrapped = None;
         assert_eq!(found(6, 20, 1, 0, 1), plain);
         // Integrity, privacy, and what nobody knows.
         for service in [0, 2, 3, 4] {
@@ -143,6 +130,6 @@ mod tests {
             assert_eq!(found(6, 20, version, 0, 1), wrapped);
         }
         // What follows a short credential is not part of it.
-        assert_eq!(found(6, 16, 1, 0, 1), Some(Arguments::Wrapped(56)));
+        assert_eq!(found(6, 16, 1, 0, 1), None);
     }
 }

@@ -14,7 +14,6 @@ use crate::header::{
 };
 use crate::reply::Payload;
 use crate::rpc;
-use crate::rpc::Arguments;
 use crate::wire;
 
 /// The program.
@@ -80,22 +79,11 @@ fn check(
     let mut items = Items::default();
     while let Some(chunk) = header.reads.next_chunk(msg, items.position) {
         let item = items.add(chunk, len, is_reduced);
-        match item.and_then(|item| item.kind(&mut word)) {
-            Some(ItemKind::Eligible) => {}
-            // Nobody here can tell what is taken out of that.
-            Some(ItemKind::Wrapped) => return Ok(()),
-            None => return Err(DecodeError::Ineligible { xid: header.xid }),
+        if item.and_then(|item| item.is_eligible(&mut word)) != Some(true) {
+            return Err(DecodeError::Ineligible { xid: header.xid });
         }
     }
     Ok(())
-}
-
-/// What may be taken out.
-enum ItemKind {
-    /// What RFC 8267 says.
-    Eligible,
-    /// RPCSEC_GSS covers the arguments.
-    Wrapped,
 }
 
 /// The Read chunks of a Call, position zero aside, in the order of their positions.
@@ -151,15 +139,12 @@ impl Items {
 }
 
 impl Item {
-    /// What it is. `None`: something that is not to be taken out.
-    fn kind(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<ItemKind> {
+    /// Whether it may be taken out. `None`: the Call is not as one that has such an item.
+    fn is_eligible(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<bool> {
         // None may lie in the RPC header: words behind it would not be where they are looked for.
-        match rpc::arguments(&mut word)? {
-            Arguments::At(arguments) | Arguments::Wrapped(arguments) if self.at < arguments => {
-                return None;
-            }
-            Arguments::Wrapped(_) => return Some(ItemKind::Wrapped),
-            Arguments::At(_) => {}
+        // Of what RPCSEC_GSS covers nothing may be taken out (RFC 8166, sections 8.2.2 and 8.2.2.3).
+        if self.at < rpc::arguments(&mut word)? {
+            return None;
         }
         let called = (word(12)?, word(16)?, word(20)?);
         let mut before = |bytes| {
@@ -182,8 +167,21 @@ impl Item {
             }
             _ => false,
         };
-        (has_its_length && is_eligible).then_some(ItemKind::Eligible)
+        Some(has_its_length && is_eligible)
     }
+}
+
+/// Whether a Call is one of those that a server must not drop while the connection lasts, as the client
+/// does not send them again: of version 4 (RFC 7530, section 3.1.1; RFC 8881, section 2.9.2). `word`
+/// returns the big-endian word at a byte of the Call.
+pub fn needs_answer(mut word: impl FnMut(u32) -> Option<u32>) -> bool {
+    (word(12), word(16)) == (Some(NFS), Some(4))
+}
+
+/// The same of a Call whose RPC message is inline; `false` if it is not.
+pub fn needs_answer_inline(header: &Header, msg: &[u8]) -> bool {
+    let call = msg.get(header.body..).unwrap_or(&[]);
+    header.kind == Kind::Msg && needs_answer(|at| wire::word(call, at))
 }
 
 /// Whether a result that nfsd has marked may be taken out of its reply to a Call of NFS `version`:
@@ -339,17 +337,29 @@ mod tests {
     }
 
     #[test]
-    fn what_gss_wraps_is_not_looked_at() {
-        let gss = |service| {
-            let mut words = call(4, 1, &[0; 20]);
-            words[6..12].copy_from_slice(&[6, 20, 1, 0, 99, service]);
-            words
-        };
-        // The arguments begin at byte 60.
-        for (service, good) in [(1, false), (2, true), (3, true)] {
-            assert_eq!(both(&gss(service), &[(60, 64)]), good, "{service}");
-            assert!(!inline(&gss(service), &[(24, 64)]));
-            assert!(!inline(&gss(service), &[(56, 64)]));
+    fn nothing_is_taken_out_of_what_gss_covers() {
+        // The arguments, of a WRITE of version 3, begin at byte 60.
+        for (procedure, service, good) in
+            [(0, 1, true), (0, 2, false), (0, 3, false), (1, 1, false)]
+        {
+            let mut words = call(3, 7, &[])[..6].to_vec();
+            words.extend([6, 20, 1, procedure, 99, service, 0, 0, 0]);
+            words.extend([0, 0, 0, 64]);
+            assert_eq!(both(&words, &[(76, 64)]), good, "{procedure} {service}");
+            assert!(both(&words, &[]));
+        }
+    }
+
+    #[test]
+    fn version_4_needs_an_answer() {
+        for (version, needs) in [(2, false), (3, false), (4, true), (5, false)] {
+            let mut words = call(version, 1, &[]);
+            let (header, msg) = message(0, &words, &[]);
+            assert_eq!(needs_answer_inline(&header, &msg), needs, "{version}");
+            let (header, msg) = message(1, &words, &[(0, 40)]);
+            assert!(!needs_answer_inline(&header, &msg));
+            words[3] ^= 1;
+            assert!(!needs_answer(|at| words.get(at as usize / 4).copied()));
         }
     }
 
