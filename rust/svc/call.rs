@@ -86,6 +86,8 @@ pub(crate) struct CallState {
     pub(super) sink: Option<KBox<Transfer>>,
     /// Where the Call came from, while its Reads are waited for.
     pub(super) endpoint: Option<Arc<Endpoint>>,
+    /// Whether nfsd must not drop it.
+    pub(super) needs_answer: bool,
     /// Counts it, until its reply goes out.
     unanswered: Option<Unanswered>,
     payloads: [Payload; MAX_PAYLOADS],
@@ -114,6 +116,7 @@ impl CallState {
     pub(super) fn reset(&mut self) {
         self.sink = None;
         self.endpoint = None;
+        self.needs_answer = false;
         self.unanswered = None;
         self.layout = Layout::Inline;
         self.payload_count = 0;
@@ -151,6 +154,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
                         header.writes.chunks(),
                         u32::from(header.reply.is_some()),
                     );
+                    call.needs_answer = ulb::needs_answer_inline(&header, call.message());
                     call.header = header;
                     call.layout = layout;
                     begin(endpoint, call);
@@ -271,6 +275,11 @@ impl Connect for Connection {
     }
 
     fn release(&self, call: Call) {
+        // nfsd has dropped it, and the client would wait for ever. Over the next connection it sends
+        // it again.
+        if call.needs_answer {
+            self.endpoint.shared.close(Cause::Dropped);
+        }
         discard(&self.endpoint.shared, call);
     }
 

@@ -47,6 +47,8 @@ pub(super) enum Cause {
     NoMemory,
     /// nfsd's results do not lie as they should: an errno.
     Results(i32),
+    /// nfsd has dropped a Call that needs an answer: the same one is being worked on, say.
+    Dropped,
 }
 
 impl Cause {
@@ -71,6 +73,7 @@ impl Cause {
             Cause::Silent => (15, 0),
             Cause::Released => (16, 0),
             Cause::NoMessage => (17, 0),
+            Cause::Dropped => (18, 0),
         }
     }
 
@@ -118,6 +121,7 @@ impl fmt::Display for Cause {
             Cause::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
             Cause::NoMemory => f.write_str("no memory for a reply"),
             Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
+            Cause::Dropped => f.write_str("nfsd has dropped a Call"),
         }
     }
 }

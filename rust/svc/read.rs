@@ -215,5 +215,6 @@ fn examine(call: &mut Call) -> Result<(), DecodeError> {
     let sink = &mut state.sink;
     let mut word = |at: u32| sink.as_mut()?.stream_mut().word(at as usize);
     rpc::check_call(header.xid, &mut word)?;
+    state.needs_answer = ulb::needs_answer(&mut word);
     ulb::check_read(&header, message, word, len)
 }
