@@ -57,7 +57,10 @@ use kernel::{
 };
 use svcrdma_proto::{
     cm::Thresholds,
-    credits::START, //
+    credits::{
+        Room,
+        START, //
+    },
 };
 
 /// Receive buffers of a connection's own queue beside one for each credit: replies to our Calls,
@@ -278,16 +281,30 @@ impl Endpoint {
         }
     }
 
-    /// Seconds that posted work may take: a peer that has pages is not waited for as long where there
-    /// are none for others.
+    /// Seconds that posted work may take: a peer is not waited for as long if it keeps what others lack.
     fn patience(&self) -> u32 {
         let most = stats::STALL_SECONDS.get();
-        let pools = &self.shared.device.pools;
-        let has_pages = self.quota.lock().used() > 0;
-        match has_pages && pools.is_waited_for() && pools.pages_left() == 0 {
-            true => most.min(stats::READ_STALL_SECONDS.get()),
+        match self.keeps_read_pages() || self.keeps_receives() || self.keeps_reply_pages() {
+            true => most.min(stats::SHORTAGE_SECONDS.get()),
             false => most,
         }
+    }
+
+    /// Whether it has pages for Read chunks, and Calls of others wait for some.
+    fn keeps_read_pages(&self) -> bool {
+        let pools = &self.shared.device.pools;
+        let has_pages = self.quota.lock().used() > 0;
+        has_pages && pools.is_waited_for() && pools.pages_left() == 0
+    }
+
+    /// Whether it has Receive buffers, and most of those that all share are in use.
+    fn keeps_receives(&self) -> bool {
+        self.shared.device.room() == Room::Short && self.shared.unanswered() > 0
+    }
+
+    /// Whether its replies have pages, and those of all have as many as they may.
+    fn keeps_reply_pages(&self) -> bool {
+        self.shared.device.held.is_full() && self.space.held() > 0
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.

@@ -27,6 +27,15 @@ impl Held {
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
     }
+
+    /// Whether they are as many as they may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.left() <= 0
+    }
+
+    fn left(&self) -> i64 {
+        i64::from(stats::REPLY_PAGES.get()) - i64::from(self.0.load(Relaxed))
+    }
 }
 
 /// The space of a connection.
@@ -81,8 +90,7 @@ impl Space {
     /// The more of the device's pages are held, the fewer a connection may hold.
     fn fits(&self, device: &Held) -> bool {
         let held = self.held.load(Relaxed);
-        let left = i64::from(stats::REPLY_PAGES.get()) - i64::from(device.0.load(Relaxed));
-        let most = left.min(i64::from(stats::REPLY_PAGES_CONNECTION.get()));
+        let most = i64::from(stats::REPLY_PAGES_CONNECTION.get()).min(device.left());
         held <= 0 || i64::from(held) < most
     }
 

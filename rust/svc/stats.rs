@@ -149,8 +149,8 @@ limits! {
     REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that posted work may take before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
-    /// The same for a connection that has pages for Read chunks, while others wait for some.
-    READ_STALL_SECONDS = c"read_stall_seconds", 15 in 4..=3600;
+    /// The same for a connection that has what others lack: pages, or Receive buffers.
+    SHORTAGE_SECONDS = c"shortage_seconds", 15 in 4..=3600;
     /// Seconds after which a connection must have made its first Call.
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
