@@ -244,8 +244,9 @@ impl<E: Events> CmId<E> {
 
 impl<E: Events> Drop for CmId<E> {
     fn drop(&mut self) {
-        // SAFETY: The id is live by the type invariant, and has no queue pair any more; its device
-        // stays, or `parting` would say otherwise.
+        // SAFETY: The id is live by the type invariant, and has no queue pair any more. The RDMA core has
+        // not begun to remove its device from ids, as our `Client::remove` comes before that and waits
+        // for connections.
         if self.parting == Parting::Later && unsafe { handover::keep(self.as_ptr()) } {
             return;
         }

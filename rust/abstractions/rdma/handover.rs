@@ -36,7 +36,9 @@ static CALLER: Atomic<usize> = Atomic::new(0);
 
 /// Whose the ids are, as `rdma resource show cm_id` says it; needed before there are any, and until
 /// there are none but those of `svcrdma_keep.ko`. As they outlive this module, see
-/// [`Parting::Later`], each of those has a reference to the name.
+/// [`Parting::Later`], each of those has a reference to the name. Those of connect requests that were
+/// rejected are the RDMA core's, which may destroy them after their listener is gone, without sleeping
+/// before: the wait in `Backchannel`'s drop, which comes between, is for these too.
 pub(crate) struct Caller(());
 
 impl Caller {
