@@ -241,10 +241,30 @@ impl Device {
             true => self.want_refill(),
             false => self.pools.trim(),
         }
+        let old = self.renew();
+        drop(old);
         if let State::Used(hardware) = &*self.state.lock() {
             // Where nothing is shared nobody is short of it.
             let capacity = hardware.tick().unwrap_or(u32::MAX);
             self.capacity.store(capacity, Relaxed);
+        }
+    }
+
+    /// Makes the hardware again, smaller, if it has grown and has no connections any more; returns the
+    /// old one. May sleep.
+    fn renew(&self) -> Option<Arc<Hardware>> {
+        let mut state = self.state.lock();
+        let State::Used(hardware) = &*state else {
+            return None;
+        };
+        if !hardware.has_grown() || self.connection_count() > 0 {
+            return None;
+        }
+        // Without memory the old one does.
+        let new = hardware.renewed(&self.ib).ok()?;
+        match core::mem::replace(&mut *state, State::Used(new)) {
+            State::Used(old) => Some(old),
+            _ => None,
         }
     }
 

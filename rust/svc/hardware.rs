@@ -95,7 +95,9 @@ pub(super) struct Hardware {
 /// What the connections of a device share to receive.
 pub(super) struct SharedReceives {
     pub(super) receives: Receives<Endpoint>,
-    /// How many buffers there were at the last tick.
+    /// How many buffers it began with.
+    begun: usize,
+    /// How many there were at the last tick.
     known: Atomic<u32>,
     /// One for each vector in use, with room for all buffers.
     cqs: KVec<Arc<Cq>>,
@@ -118,6 +120,7 @@ impl SharedReceives {
         }
         let receives = Receives::shared(pd, count.min(max), max, queue)?;
         Ok(Self {
+            begun: receives.count(),
             known: Atomic::new(u32::try_from(receives.count()).unwrap_or(u32::MAX)),
             receives,
             cqs,
@@ -181,7 +184,21 @@ impl Hardware {
     pub(super) fn new(ib: &IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let limits = ib.limits();
         let registers = Self::check(ib, &limits)?;
-        let pd = Pd::new(ib)?;
+        Self::of(Pd::new(ib)?, limits, registers, queue)
+    }
+
+    /// Makes all but the protection domain again, as the settings are by now. May sleep.
+    pub(super) fn renewed(&self, ib: &IbDevice) -> Result<Arc<Self>> {
+        let (pd, queue) = (self.pd.clone(), self.queue.clone());
+        Self::of(pd, ib.limits(), self.registers, queue)
+    }
+
+    fn of(
+        pd: Arc<Pd>,
+        limits: Limits,
+        registers: Option<Kind>,
+        queue: Arc<OwnedQueue>,
+    ) -> Result<Arc<Self>> {
         // An iWARP connection breaks when a message finds no buffer, so they are not shared.
         let can_share = !limits.iwarp && limits.max_srq > 0 && limits.max_srq_wr >= MIN_SRQ;
         let is_own = !can_share || stats::OWN_RECEIVES.get() != 0;
@@ -272,6 +289,13 @@ impl Hardware {
     pub(super) fn send_cq(&self, vector: u32) -> Result<Share> {
         let entries = self.send_depth.saturating_add(1);
         self.send_cqs.share(&self.pd, &self.limits, entries, vector)
+    }
+
+    /// Whether there are more Receive buffers than in the beginning: there were many Calls, or messages
+    /// that never ended have taken some along, see [`Receives`].
+    pub(super) fn has_grown(&self) -> bool {
+        let shared = self.receives.as_ref();
+        shared.is_some_and(|shared| shared.receives.count() > shared.begun)
     }
 
     /// Looks after what connections share; returns how many Receive buffers there are for them.

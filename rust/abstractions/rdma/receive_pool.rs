@@ -110,11 +110,13 @@ impl<H: Handler> WorkItem for ReceivePool<H> {
         if this.grow((before / 2).max(1)).is_err() {
             pr_warn_once!("no memory for more Receive buffers\n");
         }
-        // Where there can be no more, there is nothing to be told of.
         if this.count() > before {
             this.watch();
         } else if before < this.max {
             this.is_short.store(true, Relaxed);
+        } else {
+            // There is nothing more to be told of.
+            pr_warn_once!("there can be no more Receive buffers\n");
         }
     }
 }
