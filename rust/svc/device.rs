@@ -210,6 +210,10 @@ impl Device {
         self.connections.lock().table.values().count()
     }
 
+    fn has_connections(&self) -> bool {
+        !self.connections.lock().table.is_empty()
+    }
+
     /// Its name.
     pub(super) fn name(&self) -> Name {
         self.ib.name()
@@ -257,7 +261,7 @@ impl Device {
         let State::Used(hardware) = &*state else {
             return None;
         };
-        if !hardware.has_grown() || self.connection_count() > 0 {
+        if !hardware.has_grown() || self.has_connections() {
             return None;
         }
         // Without memory the old one does.
@@ -285,7 +289,7 @@ impl Device {
         self.connections.lock().is_open = false;
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
         self.close_all(Cause::DeviceRemoved);
-        while self.connection_count() > 0 {
+        while self.has_connections() {
             fsleep(LOOK_AGAIN);
         }
         self.pools.close();
