@@ -275,10 +275,8 @@ impl Connect for Connection {
     }
 
     fn release(&self, call: Call) {
-        // nfsd has dropped it, and the client would wait for ever. Over the next connection it sends
-        // it again.
         if call.needs_answer {
-            self.endpoint.shared.close(Cause::Dropped);
+            self.endpoint.note_dropped();
         }
         discard(&self.endpoint.shared, call);
     }

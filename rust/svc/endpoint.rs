@@ -96,6 +96,8 @@ pub(crate) struct Endpoint {
     pub(super) receives: Option<Receives<Endpoint>>,
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
+    /// Whether nfsd has dropped a Call that needs an answer.
+    dropped: AtomicFlag,
     #[pin]
     pub(super) callbacks: Callbacks,
     space: Space,
@@ -128,6 +130,7 @@ impl Endpoint {
                 copies,
                 receives,
                 failed: AtomicFlag::new(false),
+                dropped: AtomicFlag::new(false),
                 callbacks <- Callbacks::new(),
                 space: Space::new(),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
@@ -290,7 +293,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether it has pages for Read chunks, and Calls of others wait for some.
+    /// Whether it has pages for Read chunks, and Calls wait for some.
     fn keeps_read_pages(&self) -> bool {
         let pools = &self.shared.device.pools;
         let has_pages = self.quota.lock().used() > 0;
@@ -307,10 +310,21 @@ impl Endpoint {
         self.shared.device.held.is_full() && self.space.held() > 0
     }
 
+    /// nfsd has dropped a Call, and the client would wait for its answer for ever: the next tick closes
+    /// the connection, and over another one it sends the Call again. Not at once: it connects again
+    /// immediately, and as long as nfsd is at the same Call that is dropped, too.
+    pub(super) fn note_dropped(&self) {
+        self.dropped.store(true, Relaxed);
+    }
+
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
     pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
+            return;
+        }
+        if self.dropped.load(Relaxed) {
+            self.shared.close(Cause::Dropped);
             return;
         }
         self.callbacks.tick(seconds);
