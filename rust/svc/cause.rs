@@ -119,7 +119,7 @@ impl fmt::Display for Cause {
             Cause::Post(errno) => write!(f, "work could not be posted (error {errno})"),
             Cause::QueuePair => f.write_str("the device reports an error of the queue pair"),
             Cause::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
-            Cause::NoMemory => f.write_str("no memory for a reply"),
+            Cause::NoMemory => f.write_str("no memory for a Call or its reply"),
             Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
             Cause::Dropped => f.write_str("nfsd has dropped a Call"),
         }

@@ -248,7 +248,8 @@ impl Shared {
         }
         self.counters.closed_abnormally.inc();
         if ratelimit() {
-            pr_warn!("connection of {} closed: {}\n", self.peer, cause);
+            let (number, peer) = (self.number, &self.peer);
+            pr_warn!("connection {} of {} closed: {}\n", number, peer, cause);
         }
     }
 
@@ -364,23 +365,23 @@ impl WorkItem for Shared {
 
     /// Takes a closing connection down. Sleeps.
     fn run(this: Arc<Shared>) {
-        let (phase, channel) = {
+        let (doomed, channel) = {
             let mut state = this.state.lock();
-            let phase = core::mem::replace(&mut state.phase, Phase::Dead);
-            (phase, state.channel.take())
+            (state.phase.take_doomed(), state.channel.take())
         };
         drop(channel);
-        match phase {
-            Phase::Closing(Doomed::Endpoint(endpoint, parting)) => {
+        match doomed {
+            Doomed::Endpoint(endpoint, parting) => {
                 let parting = match this.device.can_keep_ids() {
                     true => parting,
                     false => Parting::Now,
                 };
                 endpoint.take_down(parting);
             }
-            Phase::Closing(Doomed::Id(id)) => drop(id),
-            _ => {}
+            Doomed::Id(id) => drop(id),
+            Doomed::Unsettled | Doomed::Nothing => {}
         }
+        this.state.lock().phase = Phase::Dead;
         this.device.forget(this.number);
         this.counters.connections.dec();
         stats::HOST_CONNECTIONS.dec();

@@ -126,7 +126,7 @@ impl Device {
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 connections <- new_mutex!(Connections::new(), "svcrdma connections"),
                 under_way: Atomic::new(0),
-                capacity: Atomic::new(0),
+                capacity: Atomic::new(u32::MAX),
                 pools,
                 held: Held::new(),
                 history,
@@ -254,14 +254,14 @@ impl Device {
         }
     }
 
-    /// Makes the hardware again, smaller, if it has grown and has no connections any more; returns the
-    /// old one. May sleep.
+    /// Makes the hardware again, if it is not as it would be now and has no connections any more;
+    /// returns the old one. May sleep.
     fn renew(&self) -> Option<Arc<Hardware>> {
         let mut state = self.state.lock();
         let State::Used(hardware) = &*state else {
             return None;
         };
-        if !hardware.has_grown() || self.has_connections() {
+        if !hardware.is_outdated() || self.has_connections() {
             return None;
         }
         // Without memory the old one does.
@@ -272,9 +272,14 @@ impl Device {
         }
     }
 
+    /// Calls without a posted reply, at the last tick.
+    pub(super) fn under_way(&self) -> u32 {
+        self.under_way.load(Relaxed)
+    }
+
     /// How much room there is for more Calls, as far as the last tick knows. In any context.
     pub(super) fn room(&self) -> Room {
-        Room::of(self.under_way.load(Relaxed), self.capacity.load(Relaxed))
+        Room::of(self.under_way(), self.capacity.load(Relaxed))
     }
 
     /// Closes all connections. May sleep.

@@ -2,8 +2,8 @@
 
 //! Hardware: the objects that the connections of a device share on it.
 //!
-//! Queues are sized by what the device can do and by what an admin has set when the first
-//! connection came. Contexts: process, and may sleep, but for reading what never changes.
+//! Queues are sized by what the device can do and by what an admin has set when they are made.
+//! Contexts: process, and may sleep, but for reading what never changes.
 
 use super::{
     endpoint::{
@@ -70,7 +70,8 @@ const MIN_SRQ: u32 = 16;
 /// How far the buffers of the shared receive queue may grow when some are lost.
 const RECEIVES_GROWTH: usize = 4;
 
-/// The hardware objects of a device, which its connections use. Dropped by the device's removal.
+/// The hardware objects of a device, which its connections use. Replaced when it has none and they
+/// are [outdated](Self::is_outdated), dropped by the device's removal.
 pub(super) struct Hardware {
     pub(super) pd: Arc<Pd>,
     /// The Receives of all connections, unless each has its own.
@@ -79,6 +80,7 @@ pub(super) struct Hardware {
     send_cqs: Cqs,
     next_vector: Atomic<u32>,
     queue: Arc<OwnedQueue>,
+    settings: Settings,
     pub(super) limits: Limits,
     /// Work requests that a connection can have posted.
     pub(super) send_depth: u32,
@@ -90,6 +92,22 @@ pub(super) struct Hardware {
     pub(super) registers: Option<Kind>,
     /// Whether a Send has too few pieces for results that are not copied.
     pub(super) copies: bool,
+}
+
+/// What an admin has set that hardware is made by.
+#[derive(PartialEq)]
+struct Settings {
+    receives: u32,
+    own_receives: u32,
+}
+
+impl Settings {
+    fn now() -> Self {
+        Self {
+            receives: stats::RECEIVES.get(),
+            own_receives: stats::OWN_RECEIVES.get(),
+        }
+    }
 }
 
 /// What the connections of a device share to receive.
@@ -104,10 +122,11 @@ pub(super) struct SharedReceives {
 }
 
 impl SharedReceives {
-    fn new(pd: &Arc<Pd>, limits: &Limits, queue: Arc<OwnedQueue>) -> Result<Self> {
+    /// Makes it, to begin with `count` buffers. May sleep.
+    fn new(pd: &Arc<Pd>, limits: &Limits, count: u32, queue: Arc<OwnedQueue>) -> Result<Self> {
         // bnxt_re refuses the number that it names.
         let most = limits.max_srq_wr.saturating_sub(1);
-        let count = stats::RECEIVES.get().min(most) as usize;
+        let count = count.min(most) as usize;
         let max = count.saturating_mul(RECEIVES_GROWTH).min(most as usize);
         // A completion queue has to take the completions of all buffers at once.
         let entries = u32::try_from(max).unwrap_or(u32::MAX).min(limits.max_cqe);
@@ -199,12 +218,16 @@ impl Hardware {
         registers: Option<Kind>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
+        let settings = Settings::now();
         // An iWARP connection breaks when a message finds no buffer, so they are not shared.
         let can_share = !limits.iwarp && limits.max_srq > 0 && limits.max_srq_wr >= MIN_SRQ;
-        let is_own = !can_share || stats::OWN_RECEIVES.get() != 0;
+        let is_own = !can_share || settings.own_receives != 0;
         let receives = match is_own {
             true => None,
-            false => Some(SharedReceives::new(&pd, &limits, queue.clone())?),
+            false => {
+                let (count, queue) = (settings.receives, queue.clone());
+                Some(SharedReceives::new(&pd, &limits, count, queue)?)
+            }
         };
         let hardware = Self {
             receives,
@@ -212,6 +235,7 @@ impl Hardware {
             send_cqs: Cqs::new(Completes::Sends)?,
             next_vector: Atomic::new(0),
             queue,
+            settings,
             send_depth: SEND_DEPTH.min(limits.max_qp_wr.saturating_sub(1)),
             max_sge: MAX_SGE.min(limits.max_send_sge),
             max_read_sge: MAX_SGE.min(limits.max_send_sge).min(limits.max_sge_rd),
@@ -291,11 +315,13 @@ impl Hardware {
         self.send_cqs.share(&self.pd, &self.limits, entries, vector)
     }
 
-    /// Whether there are more Receive buffers than in the beginning: there were many Calls, or messages
-    /// that never ended have taken some along, see [`Receives`].
-    pub(super) fn has_grown(&self) -> bool {
+    /// Whether they would be others if they were made now. Also if there are more Receive buffers than
+    /// in the beginning: there were many Calls, or messages that never ended have taken some along,
+    /// see [`Receives`].
+    pub(super) fn is_outdated(&self) -> bool {
         let shared = self.receives.as_ref();
-        shared.is_some_and(|shared| shared.receives.count() > shared.begun)
+        let has_grown = shared.is_some_and(|shared| shared.receives.count() > shared.begun);
+        has_grown || self.settings != Settings::now()
     }
 
     /// Looks after what connections share; returns how many Receive buffers there are for them.

@@ -16,7 +16,6 @@ use super::{
         Offer,
         Shared, //
     },
-    history::seconds_since,
     stats::{
         self,
         Counters, //
@@ -50,7 +49,6 @@ use crate::abstractions::{
 use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
-    rbtree::RBTree,
     sync::{
         atomic::{
             AtomicFlag,
@@ -59,10 +57,6 @@ use kernel::{
         Arc,
         ArcBorrow,
         Mutex, //
-    },
-    time::{
-        Instant,
-        Monotonic, //
     },
     workqueue::{
         Work,
@@ -73,9 +67,6 @@ use svcrdma_proto::cm::Peer;
 
 /// Connections that can wait to be accepted, per listener.
 const PENDING: usize = 128;
-
-/// For so long a listener may still be in the making.
-const NEW_SECONDS: i64 = 2;
 
 /// Whether there is an id that listens.
 enum Binding {
@@ -90,15 +81,17 @@ enum Binding {
 /// What a listening id calls.
 #[pin_data]
 pub(crate) struct Port {
-    number: u64,
+    pub(super) number: u64,
     server: Arc<Server>,
     net: OwnedNet,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
     inbox: Arc<Inbox<Arc<Shared>>>,
     #[pin]
     binding: Mutex<Binding>,
     /// Whether it was closed while nfsd runs.
     is_released: AtomicFlag,
+    /// Whether the log has said that it was to be, and stays.
+    stays: AtomicFlag,
     #[pin]
     work: Work<Port>,
 }
@@ -127,8 +120,30 @@ impl Port {
         Ok(local)
     }
 
-    /// Listens again if the device was lost and one has its address. May sleep.
+    /// Its address, if it has one now, and whether it listens. May sleep.
+    pub(super) fn state(&self) -> (Option<Addr>, &'static str) {
+        match &*self.binding.lock() {
+            Binding::Listening(id) => (Some(id.local()), "listening"),
+            Binding::Lost(addr) => (Some(*addr), "lost"),
+            Binding::Closed => (None, "closed"),
+        }
+    }
+
+    /// Has nfsd close it, which does not expect to have no listener at all while it runs: it stays
+    /// where there is none of another transport. May sleep.
+    pub(super) fn release(&self) {
+        if self.inbox.is_replaceable() {
+            self.is_released.store(true, Relaxed);
+            self.inbox.close();
+        } else if !self.stays.xchg(true, Relaxed) && ratelimit() {
+            pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
+        }
+    }
+
+    /// Listens again if the device was lost and one has its address; nobody wants it released. May
+    /// sleep.
     pub(super) fn listen_again(self: &Arc<Self>) {
+        self.stays.store(false, Relaxed);
         let mut binding = self.binding.lock();
         let Binding::Lost(addr) = &*binding else {
             return;
@@ -152,7 +167,7 @@ impl Port {
         };
         *binding = Binding::Lost(id.local());
         drop(binding);
-        pr_info!(
+        pr_warn!(
             "not listening on {}: its device was removed or changed\n",
             id.local()
         );
@@ -164,8 +179,8 @@ impl Port {
         drop(binding);
     }
 
-    /// Makes a connection of a connect request, and lets nfsd accept it.
-    fn queue(&self, new: NewId<'_>, request: &Request<'_>) -> Result {
+    /// Makes a connection of a connect request.
+    fn connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Arc<Shared>> {
         if stats::RELEASE.get() != 0 {
             return Err(EBUSY);
         }
@@ -179,14 +194,18 @@ impl Port {
             peer: Peer::parse(request.private),
             reads: request.reads,
         };
-        let shared = Shared::new(
+        Shared::new(
             self.server.number(),
             new.peer(),
             offer,
             device,
             self.counters.clone(),
             self.server.queue.clone(),
-        )?;
+        )
+    }
+
+    /// Lets nfsd accept it, or closes it.
+    fn queue(&self, new: NewId<'_>, shared: Arc<Shared>) -> Result {
         // From here on the id belongs to `shared`, whose closing destroys it: this handler must
         // not.
         shared.set_pending(new.adopt(shared.clone()));
@@ -203,7 +222,17 @@ impl Port {
 
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
-        if this.queue(new, request).is_err() {
+        let queued = match this.connection(&new, request) {
+            Ok(shared) => this.queue(new, shared),
+            Err(e) => {
+                if ratelimit() {
+                    let (peer, errno) = (new.peer(), e.to_errno());
+                    pr_warn!("connect request of {} refused (error {})\n", peer, errno);
+                }
+                Err(e)
+            }
+        };
+        if queued.is_err() {
             this.counters.rejected.inc();
         }
     }
@@ -245,6 +274,7 @@ impl Listen for Listener {
                 inbox: ports_inbox,
                 binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
                 is_released: AtomicFlag::new(false),
+                stays: AtomicFlag::new(false),
                 work <- new_work!("svcrdma listener"),
             }),
             GFP_KERNEL,
@@ -296,70 +326,4 @@ fn refuse_while_released() -> Result {
     }
     pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
     Err(EBUSY)
-}
-
-/// A port that listens, or has.
-struct Open {
-    port: Arc<Port>,
-    since: Instant<Monotonic>,
-}
-
-/// The ports of all listeners.
-#[pin_data]
-pub(super) struct Ports {
-    #[pin]
-    table: Mutex<RBTree<u64, Open>>,
-}
-
-impl Ports {
-    /// Makes an empty table.
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            table <- new_mutex!(RBTree::new(), "svcrdma ports"),
-        })
-    }
-
-    fn add(&self, port: &Arc<Port>) -> Result {
-        let mut table = self.table.lock();
-        let open = Open {
-            port: port.clone(),
-            since: Instant::now(),
-        };
-        table.try_create_and_insert(port.number, open, GFP_KERNEL)?;
-        port.counters.listeners.inc();
-        stats::HOST_LISTENERS.inc();
-        Ok(())
-    }
-
-    fn remove(&self, port: &Port) {
-        let open = self.table.lock().remove(&port.number);
-        if let Some(Open { port, .. }) = open {
-            port.counters.listeners.dec();
-            stats::HOST_LISTENERS.dec();
-        }
-    }
-
-    /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one
-    /// to go before it is complete. Nor does nfsd expect to have none at all while it runs, so they
-    /// stay where there is none of another transport. May sleep.
-    pub(super) fn release(&self) {
-        for Open { port, since } in self.table.lock().values() {
-            if seconds_since(*since) < NEW_SECONDS {
-                continue;
-            }
-            if port.inbox.is_replaceable() {
-                port.is_released.store(true, Relaxed);
-                port.inbox.close();
-            } else if ratelimit() {
-                pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
-            }
-        }
-    }
-
-    /// Has ports listen again whose device is back. May sleep.
-    pub(super) fn tick(&self) {
-        for Open { port, .. } in self.table.lock().values() {
-            port.listen_again();
-        }
-    }
 }

@@ -13,10 +13,11 @@
 //! | nfsd calls the client back | `backchannel` |
 //! | the connection ends, its last `phase` | `conn` says why, `endpoint` gives everything back |
 //!
-//! `device` has what connections share, its `hardware` and the `pool`s they borrow from, which
-//! `refill` fills; `watchdog` closes what makes no progress, `stats` counts in each network
-//! namespace, and `view` shows what there is; `history` remembers what has ended, and `cause` says
-//! why.
+//! `device` has what connections share, its `hardware` and the `pool`s they borrow from, whose
+//! `stock` `refill` fills; a connection's `quota` of pages for Read chunks and `space` for replies
+//! bound what it keeps from others. `watchdog` closes what makes no progress and looks after the
+//! table of `ports` that listen, `stats` counts in each network namespace, and `view` shows what
+//! there is; `history` remembers what has ended, and `cause` says why.
 
 mod accept;
 mod backchannel;
@@ -30,6 +31,7 @@ mod history;
 mod listen;
 mod phase;
 mod pool;
+mod ports;
 mod quota;
 mod read;
 mod refill;
@@ -59,7 +61,7 @@ use kernel::{
 
 pub(crate) use device::Devices;
 pub(crate) use listen::Listener;
-use listen::Ports;
+use ports::Ports;
 use stats::Counters;
 pub(crate) use watchdog::{
     start as start_watchdog,

@@ -96,6 +96,17 @@ impl Phase {
         false
     }
 
+    /// Takes what is to be taken down; until it is, the connection closes.
+    pub(super) fn take_doomed(&mut self) -> Doomed {
+        match core::mem::replace(self, Self::Closing(Doomed::Nothing)) {
+            Self::Closing(doomed) => doomed,
+            other => {
+                *self = other;
+                Doomed::Nothing
+            }
+        }
+    }
+
     /// Begins to close; `false` if that was so already.
     pub(super) fn close(&mut self, parting: Parting) -> bool {
         let doomed = match core::mem::replace(self, Self::Dead) {

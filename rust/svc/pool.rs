@@ -121,7 +121,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Lends no more, and frees what is here; what is lent is freed when it comes back.
+    /// Lends no more, and frees what is the device's; pages and transfers stay until these pools go.
     pub(super) fn close(&self) {
         let pd = self.inner.lock().pd.take();
         drop(pd);
@@ -325,7 +325,7 @@ pub(super) enum Sink {
     Ready(Call, KBox<Transfer>),
     /// The Call waits and will be started.
     Waits,
-    /// Too many wait.
+    /// Too many wait, or the device is gone.
     Refused(Call),
 }
 

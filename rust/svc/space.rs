@@ -9,8 +9,8 @@
 //! first of these is queued nothing is known of them, so each connection may come to one for each
 //! thread.
 //!
-//! A connection without such pages always has space. One that has none holds some, and gets space
-//! when the device is done with them: nobody has to remember who waits.
+//! A connection without such pages always has space. So one without space holds such pages, and gets
+//! space when the device is done with them: nobody has to remember who waits.
 
 use super::stats;
 use kernel::sync::atomic::{
@@ -33,8 +33,13 @@ impl Held {
         self.left() <= 0
     }
 
+    /// How many they are.
+    pub(super) fn count(&self) -> i64 {
+        i64::from(self.0.load(Relaxed))
+    }
+
     fn left(&self) -> i64 {
-        i64::from(stats::REPLY_PAGES.get()) - i64::from(self.0.load(Relaxed))
+        i64::from(stats::REPLY_PAGES.get()) - self.count()
     }
 }
 

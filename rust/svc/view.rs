@@ -2,7 +2,7 @@
 
 //! What an admin can look at: the files of `/sys/kernel/debug/svcrdma`.
 //!
-//! Each has a line of titles and a line per connection, device or close. Reading them takes the
+//! Each has a line of titles and a line per connection, listener, device or close. Reading them takes the
 //! locks of what is shown for moments only; the table of a device's connections is locked while
 //! they are written, so connecting may wait for a reader, but no Call does.
 
@@ -36,6 +36,10 @@ impl Show for Server {
         File {
             name: c"connections",
             show: show_connections,
+        },
+        File {
+            name: c"listeners",
+            show: show_listeners,
         },
         File {
             name: c"devices",
@@ -94,18 +98,32 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
     seq_print!(m, " {}\n", shared.counters.namespace.number);
 }
 
+/// The listeners that nfsd has.
+fn show_listeners(server: &Server, m: &SeqFile) {
+    seq_print!(m, "address state net\n");
+    server.ports.for_each(|port| {
+        let (addr, state) = port.state();
+        match addr {
+            Some(addr) => seq_print!(m, "{}", addr),
+            None => seq_print!(m, "-"),
+        }
+        seq_print!(m, " {} {}\n", state, port.counters.namespace.number);
+    });
+}
+
 /// The devices, used or not.
 fn show_devices(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
-        "device state connections receives pages pages_free calls_waiting send_buffers_free\n"
+        "device state connections receives pages pages_free calls_waiting send_buffers_free \
+         calls_unanswered reply_pages\n"
     );
     server.devices.for_each(|device| {
         let stock = device.pools.count();
         let receives = device.receives();
         seq_print!(
             m,
-            "{} {} {} {} {} {} {} {}\n",
+            "{} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
             if receives.is_some() { "used" } else { "unused" },
             device.connection_count(),
@@ -113,7 +131,9 @@ fn show_devices(server: &Server, m: &SeqFile) {
             stock.pages,
             stock.pages_free,
             stock.waiting,
-            stock.replies
+            stock.replies,
+            device.under_way(),
+            device.held.count()
         );
     });
 }

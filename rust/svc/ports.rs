@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table of the ports of all listeners. Contexts: process, and may sleep.
+
+use super::{
+    history::seconds_since,
+    listen::Port,
+    stats, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    rbtree::RBTree,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// For so long a listener may still be in the making.
+const NEW_SECONDS: i64 = 2;
+
+/// A port that listens, or has.
+struct Open {
+    port: Arc<Port>,
+    since: Instant<Monotonic>,
+}
+
+/// The ports of all listeners.
+#[pin_data]
+pub(super) struct Ports {
+    #[pin]
+    table: Mutex<RBTree<u64, Open>>,
+}
+
+impl Ports {
+    /// Makes an empty table.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            table <- new_mutex!(RBTree::new(), "svcrdma ports"),
+        })
+    }
+
+    /// Adds `port`, which listens.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add(&self, port: &Arc<Port>) -> Result {
+        let mut table = self.table.lock();
+        let open = Open {
+            port: port.clone(),
+            since: Instant::now(),
+        };
+        table.try_create_and_insert(port.number, open, GFP_KERNEL)?;
+        port.counters.listeners.inc();
+        stats::HOST_LISTENERS.inc();
+        Ok(())
+    }
+
+    /// Takes `port` out, if it is in.
+    pub(super) fn remove(&self, port: &Port) {
+        let open = self.table.lock().remove(&port.number);
+        if let Some(Open { port, .. }) = open {
+            port.counters.listeners.dec();
+            stats::HOST_LISTENERS.dec();
+        }
+    }
+
+    /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one
+    /// to go before it is complete.
+    pub(super) fn release(&self) {
+        for Open { port, since } in self.table.lock().values() {
+            if seconds_since(*since) >= NEW_SECONDS {
+                port.release();
+            }
+        }
+    }
+
+    /// Has ports listen again whose device is back.
+    pub(super) fn tick(&self) {
+        self.for_each(Port::listen_again);
+    }
+
+    /// Calls `f` for each port.
+    pub(super) fn for_each(&self, mut f: impl FnMut(&Arc<Port>)) {
+        for Open { port, .. } in self.table.lock().values() {
+            f(port);
+        }
+    }
+}
