@@ -240,15 +240,14 @@ impl Shared {
     }
 
     fn report(&self, cause: Cause) {
-        let (code, detail) = cause.code();
-        trace::close(self.number, code, detail);
-        self.device.history.add(self.number, &self.peer, cause);
+        let (number, peer, (code, detail)) = (self.number, &self.peer, cause.code());
+        trace::close(number, code, detail);
+        self.device.history.add(number, peer, cause);
         if cause.is_normal() {
             return;
         }
         self.counters.closed_abnormally.inc();
         if ratelimit() {
-            let (number, peer) = (self.number, &self.peer);
             pr_warn!("connection {} of {} closed: {}\n", number, peer, cause);
         }
     }

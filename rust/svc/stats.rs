@@ -6,8 +6,8 @@
 //! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
 //! limits can be set there and read in all. Counters grow from insmod, or from the making of the
 //! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
-//! next connection, Call or tick of the watchdog; those about Receives when a
-//! device has no connection, that about registration with its first one.
+//! next connection, Call or tick of the watchdog; those about Receives when a device
+//! has no connection, that about registration with its first one.
 
 use crate::abstractions::{
     pernet::{

@@ -2,8 +2,8 @@
 
 //! What an admin can look at: the files of `/sys/kernel/debug/svcrdma`.
 //!
-//! Each has a line of titles and a line per connection, listener, device or close. Reading them takes the
-//! locks of what is shown for moments only; the table of a device's connections is locked while
+//! Each has a line of titles and a line per connection, listener, device or close. Reading them takes
+//! the locks of what is shown for moments only; the table of a device's connections is locked while
 //! they are written, so connecting may wait for a reader, but no Call does.
 
 use super::{
