@@ -47,6 +47,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
 
   ping       connect, make NULL Calls, print what was agreed on and percentiles of the times
                --count N        Calls to make (5)
+               --reads N        RDMA Reads that the server may have under way at once (16)
   call       make the RPC Call on standard input, print where its reply was and the bytes, in JSON
                --write N        bytes of a Write chunk to offer (0: none)
                --reply N        bytes of a Reply chunk to offer (0: none)

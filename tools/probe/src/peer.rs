@@ -58,6 +58,8 @@ pub(crate) struct Manners {
     pub(crate) receives: u32,
     /// Sends that can be under way, at least; as many as Receives if these are more.
     pub(crate) sends: u32,
+    /// RDMA Reads of the server's that may be under way at once.
+    pub(crate) reads: u8,
 }
 
 impl Default for Manners {
@@ -68,6 +70,7 @@ impl Default for Manners {
             receive_size: 4096,
             receives: 16,
             sends: 1,
+            reads: 16,
         }
     }
 }
@@ -348,7 +351,7 @@ impl Peer {
 pub(crate) fn offer(manners: &Manners) -> Offer<'_> {
     Offer {
         private_data: &manners.private_data,
-        reads: 16,
+        reads: manners.reads,
         // For ever: a server cannot rely on its device to give up a peer that posts no Receives.
         rnr_retry: 7,
     }

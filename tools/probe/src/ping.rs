@@ -12,7 +12,7 @@ use std::time::Instant;
 use svcrdma_proto::cm;
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["count"];
+pub(crate) const OPTIONS: &[&str] = &["count", "reads"];
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -21,7 +21,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(Error::new("--count: at least 1"));
     }
     let begin = Instant::now();
-    let mut peer = Peer::connect(&args.target()?, Manners::default())?;
+    let manners = Manners {
+        reads: args.value("reads", Manners::default().reads)?,
+        ..Manners::default()
+    };
+    let mut peer = Peer::connect(&args.target()?, manners)?;
     println!("connected to {} in {:?}", args.host(), begin.elapsed());
     print_agreement(peer.private_data());
     let (times, credits) = measure(&mut peer, count)?;
