@@ -231,8 +231,8 @@ impl Pools {
 
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
         self.take_registration(&mut sink);
-        // Takes the mapping off, not under the lock.
-        let _ = sink.stream_mut();
+        // Not under the lock.
+        sink.unmap();
         let mut inner = self.inner.lock();
         let mut over = None;
         while let Some(page) = sink.stream_mut().pop() {

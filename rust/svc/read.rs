@@ -189,7 +189,7 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
         endpoint.shared.device.pools.take_registration(sink);
-        let _ = sink.stream_mut();
+        sink.unmap();
     }
     call.endpoint = None;
     let pages = call.sink_pages();

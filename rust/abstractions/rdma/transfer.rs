@@ -171,8 +171,9 @@ impl Transfer {
         registered.inspect_err(|_| self.unmap())
     }
 
-    /// Sleeps if RDMA Reads into registered memory have failed.
-    fn unmap(&mut self) {
+    /// Undoes the mapping: the device does not see the bytes any more. Sleeps if RDMA Reads into
+    /// registered memory have failed.
+    pub(crate) fn unmap(&mut self) {
         // INVARIANT: What may be valid is destroyed.
         drop(
             self.registration
