@@ -60,7 +60,7 @@ const LOOK_AGAIN: Delta = Delta::from_millis(2);
 
 /// The state of a device's hardware objects.
 enum State {
-    /// Not made yet.
+    /// Not made yet, or not any more.
     Unused,
     /// Made.
     Used(Arc<Hardware>),
@@ -149,14 +149,26 @@ impl Device {
     ) -> Result<R> {
         let mut state = self.state.lock();
         if matches!(*state, State::Unused) {
-            let hardware = Hardware::new(&self.ib, self.queue.clone())?;
-            self.pools.open(&hardware.pd, hardware.registers)?;
-            *state = State::Used(hardware);
+            *state = State::Used(self.new_hardware()?);
         }
         match &*state {
             State::Used(hardware) => f(hardware),
             _ => Err(ENODEV),
         }
+    }
+
+    /// Makes the hardware. What the pools have on the device stays when the rest is made again. May
+    /// sleep.
+    // Of its own, as few connections need it, and it takes stack.
+    #[inline(never)]
+    fn new_hardware(&self) -> Result<Arc<Hardware>> {
+        let kept = self.pools.opened();
+        let is_kept = kept.is_some();
+        let hardware = Hardware::new(&self.ib, kept, self.queue.clone())?;
+        if !is_kept {
+            self.pools.open(&hardware.pd, hardware.registers)?;
+        }
+        Ok(hardware)
     }
 
     /// Calls `f` with the device's protection domain. In any process context.
@@ -245,29 +257,28 @@ impl Device {
             true => self.want_refill(),
             false => self.pools.trim(),
         }
-        let old = self.renew();
-        drop(old);
-        if let State::Used(hardware) = &*self.state.lock() {
-            // Where nothing is shared nobody is short of it.
-            let capacity = hardware.tick().unwrap_or(u32::MAX);
-            self.capacity.store(capacity, Relaxed);
-        }
+        // While one is being accepted, which may take long, connections are looked after.
+        let outdated = self
+            .state
+            .try_lock()
+            .and_then(|mut state| self.look_at(&mut state));
+        drop(outdated);
     }
 
-    /// Makes the hardware again, if it is not as it would be now and has no connections any more;
-    /// returns the old one. May sleep.
-    fn renew(&self) -> Option<Arc<Hardware>> {
-        let mut state = self.state.lock();
-        let State::Used(hardware) = &*state else {
+    /// Looks after the hardware; takes it out if it is not as it would be now and has no connections:
+    /// the next one has it made again. May sleep.
+    fn look_at(&self, state: &mut State) -> Option<Arc<Hardware>> {
+        let State::Used(hardware) = state else {
             return None;
         };
+        // Where nothing is shared nobody is short of it.
+        let capacity = hardware.tick().unwrap_or(u32::MAX);
+        self.capacity.store(capacity, Relaxed);
         if !hardware.is_outdated() || self.has_connections() {
             return None;
         }
-        // Without memory the old one does.
-        let new = hardware.renewed(&self.ib).ok()?;
-        match core::mem::replace(&mut *state, State::Used(new)) {
-            State::Used(old) => Some(old),
+        match core::mem::replace(state, State::Unused) {
+            State::Used(outdated) => Some(outdated),
             _ => None,
         }
     }

@@ -70,8 +70,8 @@ const MIN_SRQ: u32 = 16;
 /// How far the buffers of the shared receive queue may grow when some are lost.
 const RECEIVES_GROWTH: usize = 4;
 
-/// The hardware objects of a device, which its connections use. Replaced when it has none and they
-/// are [outdated](Self::is_outdated), dropped by the device's removal.
+/// The hardware objects of a device, which its connections use. Dropped when it has none and they
+/// are [outdated](Self::is_outdated), and by the device's removal.
 pub(super) struct Hardware {
     pub(super) pd: Arc<Pd>,
     /// The Receives of all connections, unless each has its own.
@@ -199,25 +199,21 @@ fn vector(limits: &Limits, number: u32) -> u32 {
 }
 
 impl Hardware {
-    /// Makes them. May sleep.
-    pub(super) fn new(ib: &IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
-        let limits = ib.limits();
-        let registers = Self::check(ib, &limits)?;
-        Self::of(Pd::new(ib)?, limits, registers, queue)
-    }
-
-    /// Makes all but the protection domain again, as the settings are by now. May sleep.
-    pub(super) fn renewed(&self, ib: &IbDevice) -> Result<Arc<Self>> {
-        let (pd, queue) = (self.pd.clone(), self.queue.clone());
-        Self::of(pd, ib.limits(), self.registers, queue)
-    }
-
-    fn of(
-        pd: Arc<Pd>,
-        limits: Limits,
-        registers: Option<Kind>,
+    /// Makes them, beside a protection domain that there may be, and how memory is registered in
+    /// that. May sleep.
+    pub(super) fn new(
+        ib: &IbDevice,
+        kept: Option<(Arc<Pd>, Option<Kind>)>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
+        let limits = ib.limits();
+        let (pd, registers) = match kept {
+            Some(kept) => kept,
+            None => {
+                let registers = Self::check(ib, &limits)?;
+                (Pd::new(ib)?, registers)
+            }
+        };
         let settings = Settings::now();
         // An iWARP connection breaks when a message finds no buffer, so they are not shared.
         let can_share = !limits.iwarp && limits.max_srq > 0 && limits.max_srq_wr >= MIN_SRQ;
