@@ -90,6 +90,8 @@ impl FreshPage {
     /// # Errors
     ///
     /// `ENOMEM`.
+    // Of its own: tests have all that it allocates fail.
+    #[inline(never)]
     pub(crate) fn new(effort: Effort) -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let page = unsafe { bindings::alloc_page(effort == Effort::Full) };
@@ -214,21 +216,24 @@ impl Stream {
         self.fresh = true;
     }
 
-    /// Puts a new page in the place of each that somebody else has a reference to. Returns how many
-    /// pages are lost: all of them when there is no memory, as then nobody misses them. May sleep.
+    /// Puts a new page in the place of each that somebody else has a reference to, as far as there is
+    /// memory. Returns how many pages are lost for want of it. May sleep.
     pub(crate) fn renew(&mut self) -> usize {
-        let mut is_short = false;
-        for page in self.pages.iter_mut().filter(|page| !page.is_private()) {
-            match FreshPage::new(Effort::Little) {
-                Ok(new) => *page = new.0,
-                Err(_) => is_short = true,
+        let before = self.pages.len();
+        let mut i: usize = 0;
+        while let Some(page) = self.pages.get_mut(i) {
+            let new = match page.is_private() {
+                true => Ok(()),
+                false => FreshPage::new(Effort::Little).map(|new| *page = new.0),
+            };
+            match new {
+                Ok(()) => i = i.saturating_add(1),
+                Err(_) => drop(self.pages.remove(i)),
             }
         }
-        let lost = if is_short { self.pages.len() } else { 0 };
-        self.pages.truncate(self.pages.len().saturating_sub(lost));
         // INVARIANT: All pages that are left were private, or are new.
         self.fresh = true;
-        lost
+        before.saturating_sub(self.pages.len())
     }
 
     /// Says where the bytes lie, in their order.

@@ -252,8 +252,7 @@ impl Device {
             under_way = under_way.saturating_add(shared.unanswered());
         });
         self.under_way.store(under_way, Relaxed);
-        self.pools.top_up();
-        match self.pools.is_waited_for() {
+        match self.pools.look() {
             true => self.want_refill(),
             false => self.pools.trim(),
         }

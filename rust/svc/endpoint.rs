@@ -295,9 +295,8 @@ impl Endpoint {
 
     /// Whether it has pages for Read chunks, and Calls wait for some.
     fn keeps_read_pages(&self) -> bool {
-        let pools = &self.shared.device.pools;
         let has_pages = self.quota.lock().used() > 0;
-        has_pages && pools.is_waited_for() && pools.pages_left() == 0
+        has_pages && self.shared.device.pools.is_short()
     }
 
     /// Whether it has Receive buffers, and most of those that all share are in use.

@@ -113,7 +113,7 @@ impl Settings {
 /// What the connections of a device share to receive.
 pub(super) struct SharedReceives {
     pub(super) receives: Receives<Endpoint>,
-    /// How many buffers it began with.
+    /// How many buffers it was to begin with.
     begun: usize,
     /// How many there were at the last tick.
     known: Atomic<u32>,
@@ -131,15 +131,16 @@ impl SharedReceives {
         // A completion queue has to take the completions of all buffers at once.
         let entries = u32::try_from(max).unwrap_or(u32::MAX).min(limits.max_cqe);
         let max = max.min(entries as usize);
+        let count = count.min(max);
         let mut cqs = KVec::new();
         for number in 0..vectors(limits) {
             let vector = vector(limits, number);
             let cq = Cq::new(pd, Completes::Receives, entries, vector)?;
             cqs.push(cq, GFP_KERNEL)?;
         }
-        let receives = Receives::shared(pd, count.min(max), max, queue)?;
+        let receives = Receives::shared(pd, count, max, queue)?;
         Ok(Self {
-            begun: receives.count(),
+            begun: count,
             known: Atomic::new(u32::try_from(receives.count()).unwrap_or(u32::MAX)),
             receives,
             cqs,

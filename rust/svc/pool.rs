@@ -15,6 +15,7 @@ use super::{
     call::Call,
     read,
     refill::{
+        new_registrations,
         new_replies,
         REPLIES, //
     },
@@ -29,7 +30,10 @@ use crate::abstractions::{
     page::Effort,
     rdma::{
         device::Pd,
-        registration::Kind,
+        registration::{
+            Kind,
+            Registration, //
+        },
         transfer::{
             SendBuffer,
             Transfer, //
@@ -83,6 +87,8 @@ impl Pools {
             replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             waiting: Ring::none(),
             wanted: 0,
+            no_memory: false,
+            told: false,
             serving: false,
             pd: None,
             registers: None,
@@ -101,6 +107,7 @@ impl Pools {
         }
         let mut waiting = Ring::with_capacity(WAITING)?;
         let replies = new_replies(pd, REPLIES)?;
+        let registrations = new_registrations(pd, registers)?;
         self.fill()?;
         {
             let mut inner = self.inner.lock();
@@ -109,6 +116,9 @@ impl Pools {
             inner.registers = registers;
         }
         self.put_replies(replies);
+        for registration in registrations {
+            self.put_registration(registration);
+        }
         Ok(())
     }
 
@@ -210,13 +220,18 @@ impl Pools {
         new_transfer(pages)
     }
 
-    /// Takes a transfer back; pages that are in it are released.
+    /// Takes a transfer back; pages that are in it are released. Serves who waits for it. In any
+    /// process context.
     pub(super) fn put_transfer(&self, mut transfer: KBox<Transfer>) {
         transfer.stream_mut().clear();
         let mut inner = self.inner.lock();
         let over = inner.keep(transfer);
+        let is_wanted = !inner.waiting.is_empty();
         drop(inner);
         drop(over);
+        if is_wanted {
+            self.serve();
+        }
     }
 
     /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
@@ -226,13 +241,23 @@ impl Pools {
         self.serve();
     }
 
-    /// Takes back the registration of `sink`, which nothing reads into any more, if it has one.
+    /// Takes back the registration of `sink`, which nothing reads into any more, if it has one, and
+    /// serves who waits for it. In any process context.
     pub(super) fn take_registration(&self, sink: &mut Transfer) {
-        let Some(registration) = sink.take_registration() else {
-            return;
-        };
-        let over = self.inner.lock().keep_registration(registration);
+        if let Some(registration) = sink.take_registration() {
+            self.put_registration(registration);
+        }
+    }
+
+    fn put_registration(&self, registration: KBox<Registration>) {
+        let mut inner = self.inner.lock();
+        let over = inner.keep_registration(registration);
+        let is_wanted = !inner.waiting.is_empty();
+        drop(inner);
         drop(over);
+        if is_wanted {
+            self.serve();
+        }
     }
 
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
@@ -319,9 +344,11 @@ impl Pools {
         self.inner.lock().count()
     }
 
-    /// Whether Calls wait.
-    pub(super) fn is_waited_for(&self) -> bool {
-        !self.inner.lock().waiting.is_empty()
+    /// Whether Calls wait until others give pages back, as no more can be made.
+    pub(super) fn is_short(&self) -> bool {
+        let inner = self.inner.lock();
+        let limit = stats::READ_PAGES.get() as usize;
+        !inner.waiting.is_empty() && (inner.no_memory || inner.lent() >= limit)
     }
 }
 

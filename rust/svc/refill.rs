@@ -3,9 +3,10 @@
 //! The refill: makes what the pools of a device lend, and frees what was not needed.
 //!
 //! It runs on our workqueue, and for the first connection of a device in the thread that accepts
-//! it. It may sleep: under the pools' lock things are only put in and taken out. Pages beyond the
-//! first 2 MiB that were not needed since the last tick of the watchdog are freed, half of them at
-//! a time.
+//! it. It may sleep: under the pools' lock things are only put in and taken out. What is there
+//! with the first connection is enough for any one Call, so that Calls go on when there is no memory.
+//! Pages beyond that which were not needed since the last tick of the watchdog are freed, half of
+//! them at a time.
 
 use super::{
     pool::{
@@ -25,12 +26,14 @@ use crate::abstractions::{
     },
     rdma::{
         device::Pd,
-        registration::Registration,
+        registration::{
+            Kind,
+            Registration, //
+        },
         transfer::SendBuffer, //
     },
 };
 use kernel::{
-    pr_warn_once,
     prelude::*,
     sync::Arc, //
 };
@@ -38,10 +41,11 @@ use kernel::{
 /// Replies that are made with the hardware, for answers to what cannot be decoded.
 pub(super) const REPLIES: usize = 32;
 
-/// Pages that are there from the first connection on, and are not freed: 2 MiB.
-const PAGES: usize = 512;
+/// Pages that are there from the first connection on, and are not freed: those of the largest Call,
+/// 4 MiB.
+const PAGES: usize = LARGE;
 
-/// Small transfers that are made with them.
+/// Small transfers that are made with them, beside a large one.
 const TRANSFERS: usize = 16;
 
 /// Registrations of a size that are kept when nobody needs them.
@@ -51,17 +55,47 @@ const KEEP_REGISTRATIONS: usize = 64;
 const BATCH: usize = 64;
 
 impl Pools {
-    /// Makes the pages and transfers that are there from the first connection on. May sleep.
+    /// Makes the transfers that are there from the first connection on, and pages as far as there is
+    /// memory. May sleep.
     pub(super) fn fill(&self) -> Result {
-        for _ in 0..TRANSFERS {
-            self.put_transfer(new_transfer(SMALL)?);
+        let (small, large) = {
+            let inner = self.inner.lock();
+            let small = TRANSFERS.saturating_sub(inner.small.len());
+            (small, usize::from(inner.large.is_empty()))
+        };
+        for (count, size) in [(small, SMALL), (large, LARGE)] {
+            for _ in 0..count {
+                self.put_transfer(new_transfer(size)?);
+            }
         }
-        let pages = self.inner.lock().pages.len();
-        self.make_pages(PAGES.saturating_sub(pages))
+        // What is missing the watchdog has made.
+        let _ = self.restore();
+        Ok(())
+    }
+
+    /// Makes the pages that are there without being waited for. May sleep.
+    fn restore(&self) -> Result {
+        let missing = PAGES.saturating_sub(self.inner.lock().total);
+        self.make_pages(missing)
+    }
+
+    /// The watchdog looks after these: returns whether something is to be refilled. May sleep.
+    pub(super) fn look(&self) -> bool {
+        self.top_up();
+        let mut inner = self.inner.lock();
+        let is_new = inner.no_memory && !inner.told;
+        inner.told = inner.no_memory;
+        let needs_refill = inner.no_memory || !inner.waiting.is_empty() || inner.total < PAGES;
+        let is_open = inner.pd.is_some();
+        drop(inner);
+        if is_new {
+            pr_warn!("no memory for Read chunks: Calls may wait\n");
+        }
+        is_open && needs_refill
     }
 
     /// Makes replies that completions have taken, as they cannot make any. May sleep.
-    pub(super) fn top_up(&self) {
+    fn top_up(&self) {
         let (missing, pd) = {
             let inner = self.inner.lock();
             let missing = REPLIES.saturating_sub(inner.replies.len());
@@ -76,29 +110,35 @@ impl Pools {
 
     /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
     pub(super) fn refill(&self) {
+        // Without memory pages that are lent will come back and serve the Call; the next tick tries
+        // again.
+        let made = self.make_for_waiting().and_then(|()| self.restore());
+        self.inner.lock().no_memory = made.is_err();
+        // Some may have been made before it failed.
+        self.serve();
+    }
+
+    fn make_for_waiting(&self) -> Result {
         loop {
             self.serve();
-            let Some((pages, room)) = self.shortage() else {
-                return;
+            let Some((pages, missing)) = self.shortage() else {
+                return Ok(());
             };
-            if self.make_pages(room.min(BATCH)).is_err() || self.make_transfer(pages).is_err() {
-                // Pages that are lent will come back and serve the Call.
-                pr_warn_once!("no memory for Read chunks: Calls wait\n");
-                return;
-            }
+            // It first: pages may come back.
+            self.make_transfer(pages)?;
+            self.make_pages(missing.min(BATCH))?;
         }
     }
 
-    /// The pages that the first waiting Call needs, and how many pages may still be made; none
-    /// when nobody waits, or when all that can be done is to wait.
+    /// The pages that the first waiting Call needs, and how many of them can be made; none when
+    /// nobody waits, or when all that can be done is to wait.
     fn shortage(&self) -> Option<(usize, usize)> {
         let mut inner = self.inner.lock();
         let limit = stats::READ_PAGES.get() as usize;
         let room = limit.saturating_sub(inner.total);
         let pages = inner.waiting.front_mut()?.sink_pages();
-        let enough_pages = inner.pages.len() >= pages;
-        let enough = enough_pages && inner.has_transfer(pages);
-        (!enough && (enough_pages || room > 0)).then_some((pages, room))
+        let missing = pages.saturating_sub(inner.pages.len()).min(room);
+        (missing > 0 || !inner.has_transfer(pages)).then_some((pages, missing))
     }
 
     /// Adds `count` pages. May sleep.
@@ -188,6 +228,21 @@ impl Pools {
             drop(page);
         }
     }
+}
+
+/// A registration of each size, if memory is registered: with these any one Call can be read. May
+/// sleep.
+pub(super) fn new_registrations(
+    pd: &Arc<Pd>,
+    registers: Option<Kind>,
+) -> Result<KVec<KBox<Registration>>> {
+    let mut registrations = KVec::new();
+    if let Some(kind) = registers {
+        for size in [SMALL, LARGE] {
+            registrations.push(Registration::new(pd, kind, size)?, GFP_KERNEL)?;
+        }
+    }
+    Ok(registrations)
 }
 
 /// So many empty replies. May sleep.

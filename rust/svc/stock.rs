@@ -43,6 +43,10 @@ pub(super) struct Stock {
     pub(super) waiting: Ring<Call>,
     /// Pages that these are going to have.
     pub(super) wanted: usize,
+    /// Whether the last refill has found no memory.
+    pub(super) no_memory: bool,
+    /// Whether the log says so.
+    pub(super) told: bool,
     /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
     pub(super) serving: bool,
     /// Where send buffers are made; gone when the device is.

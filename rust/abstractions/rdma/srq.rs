@@ -89,13 +89,17 @@ impl<H: Handler> Drop for Srq<H> {
     }
 }
 
+/// Buffers that a shared queue begins with at least.
+const LEAST: usize = 16;
+
 /// A receive queue and its buffers. Dropping it ends posting; the queue goes with the last queue
 /// pair that uses it, and the buffers with the last [`Receive`](super::receive::Receive).
 pub(crate) struct Receives<H: Handler>(Arc<ReceivePool<H>>);
 
 impl<H: Handler> Receives<H> {
-    /// Makes a shared queue for `max` buffers and posts `count` of them; more are made on `queue`
-    /// when the device says that these run low. May sleep.
+    /// Makes a shared queue for `max` buffers and posts `count` of them, or fewer if there is memory
+    /// for [`LEAST`] only; more are made on `queue` when the device says that these run low. May
+    /// sleep.
     pub(crate) fn shared(
         pd: &Arc<Pd>,
         count: usize,
@@ -106,7 +110,11 @@ impl<H: Handler> Receives<H> {
         let srq = Srq::new(&pool, pd)?;
         pool.set_srq(srq);
         let this = Self(pool);
-        this.0.grow(count)?;
+        if let Err(e) = this.0.grow(count) {
+            if this.count() < LEAST {
+                return Err(e);
+            }
+        }
         this.0.watch();
         Ok(this)
     }
