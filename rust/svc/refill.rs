@@ -73,8 +73,10 @@ impl Pools {
         Ok(())
     }
 
-    /// Makes the pages that are there without being waited for. May sleep.
+    /// Makes what is there without being waited for: pages, and a transfer of each size. May sleep.
     fn restore(&self) -> Result {
+        self.make_transfer(SMALL)?;
+        self.make_transfer(LARGE)?;
         let missing = PAGES.saturating_sub(self.inner.lock().total);
         self.make_pages(missing)
     }
@@ -85,8 +87,10 @@ impl Pools {
         let mut inner = self.inner.lock();
         let is_new = inner.no_memory && !inner.told;
         inner.told = inner.no_memory;
-        let needs_refill = inner.no_memory || !inner.waiting.is_empty() || inner.total < PAGES;
         let is_open = inner.pd.is_some();
+        let has_reserve =
+            inner.total >= PAGES && inner.has_transfer(SMALL) && inner.has_transfer(LARGE);
+        let needs_refill = inner.no_memory || !inner.waiting.is_empty() || !has_reserve;
         drop(inner);
         if is_new {
             pr_warn!("no memory for Read chunks: Calls may wait\n");
@@ -124,9 +128,13 @@ impl Pools {
             let Some((pages, missing)) = self.shortage() else {
                 return Ok(());
             };
-            // It first: pages may come back.
-            self.make_transfer(pages)?;
-            self.make_pages(missing.min(BATCH))?;
+            // Another transfer may come back, and then finds all pages.
+            let made = self.make_transfer(pages);
+            self.make_pages(match made {
+                Ok(()) => missing.min(BATCH),
+                Err(_) => missing,
+            })?;
+            made?;
         }
     }
 
