@@ -168,6 +168,8 @@ impl Device {
         if !is_kept {
             self.pools.open(&hardware.pd, hardware.registers)?;
         }
+        // That of hardware before says nothing of this.
+        self.capacity.store(u32::MAX, Relaxed);
         Ok(hardware)
     }
 

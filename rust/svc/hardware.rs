@@ -314,11 +314,11 @@ impl Hardware {
 
     /// Whether they would be others if they were made now. Also if there are more Receive buffers than
     /// in the beginning: there were many Calls, or messages that never ended have taken some along,
-    /// see [`Receives`].
+    /// see [`Receives`]. And if there are fewer, as there was no memory.
     pub(super) fn is_outdated(&self) -> bool {
         let shared = self.receives.as_ref();
-        let has_grown = shared.is_some_and(|shared| shared.receives.count() > shared.begun);
-        has_grown || self.settings != Settings::now()
+        let has_others = shared.is_some_and(|shared| shared.receives.count() != shared.begun);
+        has_others || self.settings != Settings::now()
     }
 
     /// Looks after what connections share; returns how many Receive buffers there are for them.

@@ -88,10 +88,12 @@ pub(super) struct ReceivePool<H: Handler> {
     queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<ReceivePool<H>>,
-    /// Whether there was no memory to grow.
+    /// Whether there was no memory to grow, or to begin with all buffers.
     is_short: AtomicFlag,
     /// Whether a queue pair has taken it for its own queue.
     is_claimed: AtomicFlag,
+    /// How many buffers there are to begin with, as soon as there is memory.
+    begins_with: usize,
     /// The most buffers that there may ever be.
     pub(super) max: usize,
 }
@@ -107,14 +109,14 @@ impl<H: Handler> WorkItem for ReceivePool<H> {
     fn run(this: Arc<Self>) {
         // Running low because all buffers are with nfsd is no loss, but more of them help as well.
         let before = this.count();
-        if this.grow((before / 2).max(1)).is_err() {
+        let missing = this.begins_with.saturating_sub(before);
+        if this.grow((before / 2).max(missing).max(1)).is_err() {
             pr_warn_once!("no memory for more Receive buffers\n");
+            this.is_short.store(true, Relaxed);
         }
         if this.count() > before {
             this.watch();
-        } else if before < this.max {
-            this.is_short.store(true, Relaxed);
-        } else {
+        } else if before >= this.max {
             // There is nothing more to be told of.
             pr_warn_once!("there can be no more Receive buffers\n");
         }
@@ -122,8 +124,14 @@ impl<H: Handler> WorkItem for ReceivePool<H> {
 }
 
 impl<H: Handler> ReceivePool<H> {
-    /// Makes one for up to `max` buffers, which has none yet. May sleep.
-    pub(super) fn new(pd: &Arc<Pd>, max: usize, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
+    /// Makes one for up to `max` buffers, which has none yet. [`Self::begin`] makes `begins_with` of
+    /// them. May sleep.
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        begins_with: usize,
+        max: usize,
+        queue: Arc<OwnedQueue>,
+    ) -> Result<Arc<Self>> {
         let inner = Inner {
             queue: None,
             pd: Some(pd.clone()),
@@ -137,10 +145,24 @@ impl<H: Handler> ReceivePool<H> {
                 is_short: AtomicFlag::new(false),
                 is_claimed: AtomicFlag::new(false),
                 work <- new_work!("svcrdma receives"),
+                begins_with,
                 max,
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Makes and posts the buffers that there are to begin with, `least` of them at once, and what
+    /// there is no memory for later. May sleep.
+    pub(super) fn begin(self: &Arc<Self>, least: usize) -> Result {
+        if let Err(e) = self.grow(self.begins_with) {
+            if self.count() < least {
+                return Err(e);
+            }
+            self.is_short.store(true, Relaxed);
+        }
+        self.watch();
+        Ok(())
     }
 
     /// Whether it maps its buffers for `pd`.

@@ -97,32 +97,27 @@ const LEAST: usize = 16;
 pub(crate) struct Receives<H: Handler>(Arc<ReceivePool<H>>);
 
 impl<H: Handler> Receives<H> {
-    /// Makes a shared queue for `max` buffers and posts `count` of them, or fewer if there is memory
-    /// for [`LEAST`] only; more are made on `queue` when the device says that these run low. May
-    /// sleep.
+    /// Makes a shared queue for `max` buffers and posts `count` of them, or, if there is no memory
+    /// for all, at least [`LEAST`], and the rest later. More are made on `queue` when the device says
+    /// that these run low. May sleep.
     pub(crate) fn shared(
         pd: &Arc<Pd>,
         count: usize,
         max: usize,
         queue: Arc<OwnedQueue>,
     ) -> Result<Self> {
-        let pool = ReceivePool::new(pd, max, queue)?;
+        let pool = ReceivePool::new(pd, count, max, queue)?;
         let srq = Srq::new(&pool, pd)?;
         pool.set_srq(srq);
         let this = Self(pool);
-        if let Err(e) = this.0.grow(count) {
-            if this.count() < LEAST {
-                return Err(e);
-            }
-        }
-        this.0.watch();
+        this.0.begin(LEAST)?;
         Ok(this)
     }
 
     /// Makes buffers, up to `max`, for the receive queue of a queue pair that is made later. May
     /// sleep.
     pub(crate) fn own(pd: &Arc<Pd>, max: usize, queue: Arc<OwnedQueue>) -> Result<Self> {
-        Ok(Self(ReceivePool::new(pd, max, queue)?))
+        Ok(Self(ReceivePool::new(pd, 0, max, queue)?))
     }
 
     pub(super) fn pool(&self) -> &Arc<ReceivePool<H>> {
