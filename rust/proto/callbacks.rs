@@ -15,7 +15,7 @@ pub fn under_way(granted: u32) -> u32 {
     (granted / 2).max(1)
 }
 
-/// The client has not granted a credit for another Call.
+/// The client has not granted a credit for another Call, or has none to receive it with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCredit;
 
@@ -33,6 +33,10 @@ pub struct Unanswered<const MOST: usize> {
     calls: [Option<Call>; MOST],
     /// What the client's last reply has granted, as far as it can be used.
     granted: usize,
+    /// Calls that were sent since the client's last Call had its reply.
+    unreplied: usize,
+    /// Seconds since then.
+    quiet: u32,
 }
 
 impl<const MOST: usize> Default for Unanswered<MOST> {
@@ -41,6 +45,8 @@ impl<const MOST: usize> Default for Unanswered<MOST> {
         Self {
             calls: [None; MOST],
             granted: 1,
+            unreplied: 0,
+            quiet: 0,
         }
     }
 }
@@ -52,6 +58,11 @@ impl<const MOST: usize> Unanswered<MOST> {
     /// A client that has no credit left and has not answered its oldest Call for more than `patience`
     /// seconds has lost that, or nothing would ever be sent to it again.
     ///
+    /// Linux's client posts a Receive that a Call has used again when one of its own Calls has its
+    /// reply, and has so many more than its credits as it grants twice over (net/sunrpc/xprtrdma/
+    /// rpc_rdma.c, `rpcrdma_reply_handler`). So no more than `MOST` are sent from one reply to the
+    /// next, unless there was none for `patience` seconds.
+    ///
     /// # Errors
     ///
     /// [`NoCredit`] if that would be more than the client has granted, or than `MOST`.
@@ -59,7 +70,11 @@ impl<const MOST: usize> Unanswered<MOST> {
         if self.calls.iter().flatten().any(|call| call.xid == xid) {
             return Ok(false);
         }
+        if self.unreplied >= MOST && self.quiet <= patience {
+            return Err(NoCredit);
+        }
         *self.slot(patience).ok_or(NoCredit)? = Some(Call { xid, age: 0 });
+        self.unreplied = self.unreplied.saturating_add(1);
         Ok(true)
     }
 
@@ -77,9 +92,16 @@ impl<const MOST: usize> Unanswered<MOST> {
         }
     }
 
-    /// The client has answered the Call with this XID, or it was not sent after all; returns whether
-    /// there is such a Call. A reply says how many credits it grants, of which there is always one
-    /// (RFC 8166, section 3.3.1); those in an RDMA_ERROR do not count.
+    /// The Call with this XID was not sent after all.
+    pub fn on_unsent(&mut self, xid: u32) {
+        if self.on_answer(xid, None) {
+            self.unreplied = self.unreplied.saturating_sub(1);
+        }
+    }
+
+    /// The client has answered the Call with this XID; returns whether there is such a Call. A reply
+    /// says how many credits it grants, of which there is always one (RFC 8166, section 3.3.1);
+    /// those in an RDMA_ERROR do not count.
     pub fn on_answer(&mut self, xid: u32, granted: Option<u32>) -> bool {
         let is_it = |slot: &&mut Option<Call>| slot.is_some_and(|call| call.xid == xid);
         let Some(slot) = self.calls.iter_mut().find(is_it) else {
@@ -92,8 +114,15 @@ impl<const MOST: usize> Unanswered<MOST> {
         true
     }
 
+    /// A Call of the client's has its reply.
+    pub fn on_reply(&mut self) {
+        self.unreplied = 0;
+        self.quiet = 0;
+    }
+
     /// `seconds` have passed.
     pub fn tick(&mut self, seconds: u32) {
+        self.quiet = self.quiet.saturating_add(seconds);
         for call in self.calls.iter_mut().flatten() {
             call.age = call.age.saturating_add(seconds);
         }
@@ -146,6 +175,34 @@ mod tests {
     }
 
     #[test]
+    fn there_are_no_more_than_so_many_from_one_reply_to_the_next() {
+        let mut calls = Unanswered::<4>::default();
+        for round in 0..3 {
+            for xid in 0..4 {
+                assert_eq!(calls.call(xid), Ok(true), "{round} {xid}");
+                assert!(calls.on_answer(xid, Some(16)));
+            }
+            assert_eq!(calls.call(4), Err(NoCredit));
+            calls.on_reply();
+        }
+        // One that was not sent has used nothing.
+        for _ in 0..9 {
+            assert_eq!(calls.call(5), Ok(true));
+            calls.on_unsent(5);
+            calls.on_unsent(5);
+        }
+        for xid in 0..4 {
+            assert_eq!(calls.call(xid), Ok(true));
+            assert!(calls.on_answer(xid, None));
+        }
+        // A client that is quiet for so long has Calls all the same.
+        calls.tick(PATIENCE);
+        assert_eq!(calls.call(6), Err(NoCredit));
+        calls.tick(1);
+        assert_eq!(calls.call(6), Ok(true));
+    }
+
+    #[test]
     fn the_last_reply_says_how_many_there_may_be() {
         let mut calls = Unanswered::<4>::default();
         for (granted, most) in [
@@ -159,6 +216,7 @@ mod tests {
         ] {
             assert_eq!(calls.call(0), Ok(true));
             assert!(calls.on_answer(0, Some(granted)));
+            calls.on_reply();
             for xid in 1..=most {
                 assert_eq!(calls.call(xid), Ok(true), "{granted}");
             }
@@ -166,6 +224,7 @@ mod tests {
             for xid in 1..=most {
                 assert!(calls.on_answer(xid, None));
             }
+            calls.on_reply();
         }
         assert_eq!(Unanswered::<0>::default().call(1), Err(NoCredit));
     }
@@ -183,6 +242,7 @@ mod tests {
         assert!(calls.on_answer(2, None));
         assert_eq!(calls.call(4), Err(NoCredit));
         assert!(calls.on_answer(3, None));
+        calls.on_reply();
         assert_eq!(calls.call(4), Ok(true));
     }
 

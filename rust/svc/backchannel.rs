@@ -31,6 +31,7 @@ use kernel::{
         atomic::{
             Atomic,
             AtomicFlag,
+            Full,
             Relaxed, //
         },
         Arc,
@@ -57,6 +58,10 @@ pub(super) struct Callbacks {
     unanswered: SpinLock<Unanswered<{ SLOTS as usize }>>,
     /// Whether the client has refused one since the last tick.
     has_refused: AtomicFlag,
+    /// Whether one was counted since the client's last Call had its reply.
+    has_called: AtomicFlag,
+    /// Whether sunrpc has one that waits for a credit.
+    is_wanted: AtomicFlag,
 }
 
 impl Callbacks {
@@ -65,6 +70,8 @@ impl Callbacks {
             queued: Atomic::new(0),
             unanswered <- new_spinlock!(Unanswered::default(), "svcrdma callbacks"),
             has_refused: AtomicFlag::new(false),
+            has_called: AtomicFlag::new(false),
+            is_wanted: AtomicFlag::new(false),
         })
     }
 
@@ -84,16 +91,53 @@ impl Callbacks {
         self.queued.add(-1, Relaxed);
     }
 
-    /// The client has answered the Call with this XID, or it was not sent after all; whether there
-    /// is one. A reply says how many credits it grants.
+    /// Counts the Call with this XID, unless there is no credit for it: then it waits for
+    /// [`resume`]. Whether it is a new one.
+    fn count(&self, xid: u32) -> Result<bool, NoCredit> {
+        let patience = stats::STALL_SECONDS.get();
+        let counted = self.unanswered.lock().on_call(xid, patience);
+        match counted {
+            Ok(_) => self.has_called.store(true, Relaxed),
+            Err(NoCredit) => self.is_wanted.store(true, Relaxed),
+        }
+        counted
+    }
+
+    /// The client has answered the Call with this XID; whether there is one. A reply says how many
+    /// credits it grants.
     fn answered(&self, xid: u32, granted: Option<u32>) -> bool {
         self.unanswered.lock().on_answer(xid, granted)
     }
 
     /// `seconds` have passed.
-    pub(super) fn tick(&self, seconds: u32) {
+    fn tick(&self, seconds: u32) {
         self.has_refused.store(false, Relaxed);
         self.unanswered.lock().tick(seconds);
+    }
+}
+
+/// A Call of the client's is going to have its reply, behind what was queued before. In any process
+/// context.
+pub(super) fn replied(endpoint: &Endpoint) {
+    let callbacks = &endpoint.callbacks;
+    if callbacks.has_called.load(Relaxed) && callbacks.has_called.xchg(false, Full) {
+        callbacks.unanswered.lock().on_reply();
+        resume(endpoint);
+    }
+}
+
+/// `seconds` have passed. May sleep.
+pub(super) fn tick(endpoint: &Endpoint, seconds: u32) {
+    endpoint.callbacks.tick(seconds);
+    resume(endpoint);
+}
+
+/// There may be a credit: has sunrpc send what waits for one.
+fn resume(endpoint: &Endpoint) {
+    if endpoint.callbacks.is_wanted.xchg(false, Full) {
+        if let Some(channel) = endpoint.shared.channel() {
+            channel.resume();
+        }
     }
 }
 
@@ -106,20 +150,14 @@ impl Back for Endpoint {
             self.shared.counters.callbacks_too_large.inc();
             return Ok(());
         }
-        let patience = stats::STALL_SECONDS.get();
-        let counted = self
-            .callbacks
-            .unanswered
-            .lock()
-            .on_call(call.xid(), patience);
-        let is_new = counted.map_err(|NoCredit| {
+        let is_new = self.callbacks.count(call.xid()).map_err(|NoCredit| {
             self.shared.counters.callbacks_without_credit.inc();
             // Until there is a credit, or the time for an answer is over.
-            compat::enobufs()
+            EAGAIN
         })?;
         submit(self, call).inspect_err(|_| {
             if is_new {
-                self.callbacks.answered(call.xid(), None);
+                self.callbacks.unanswered.lock().on_unsent(call.xid());
             }
         })?;
         self.shared.counters.callbacks.inc();
@@ -128,6 +166,10 @@ impl Back for Endpoint {
 
     fn is_closing(&self) -> bool {
         self.shared.is_closing()
+    }
+
+    fn waits(&self) -> bool {
+        self.callbacks.is_wanted.cmpxchg(true, true, Full).is_ok()
     }
 }
 
@@ -149,6 +191,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     let is_done = is_same
         && endpoint.callbacks.answered(reverse.xid, granted)
         && complete(endpoint, reverse.xid, body, granted);
+    resume(endpoint);
     match is_done {
         true => endpoint.shared.counters.callback_replies.inc(),
         false => endpoint.shared.counters.ignored.inc(),
@@ -163,6 +206,7 @@ pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     let is_told = callbacks.answered(xid, None)
         && !callbacks.has_refused.load(Relaxed)
         && complete(endpoint, xid, &rpc::unavailable(xid), None);
+    resume(endpoint);
     match is_told {
         true => {
             callbacks.has_refused.store(true, Relaxed);

@@ -6,7 +6,10 @@
 //! completions alike; nobody ever sleeps for room.
 
 use super::{
-    backchannel::Callbacks,
+    backchannel::{
+        self,
+        Callbacks, //
+    },
     call::{
         self,
         Call,
@@ -326,7 +329,7 @@ impl Endpoint {
             self.shared.close(Cause::Dropped);
             return;
         }
-        self.callbacks.tick(seconds);
+        backchannel::tick(self, seconds);
         self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),

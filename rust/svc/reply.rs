@@ -8,6 +8,7 @@
 //! the received header.
 
 use super::{
+    backchannel as callbacks,
     call::Call,
     cause::Cause,
     endpoint::Endpoint,
@@ -347,6 +348,7 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
     if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), Some(call)) {
         endpoint.put_reply(reply);
     }
+    callbacks::replied(endpoint);
 }
 
 /// Queues a Call to the client, unless too many wait: nfsd gives up on old ones, which wait on.

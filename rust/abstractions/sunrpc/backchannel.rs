@@ -52,9 +52,13 @@ pub(crate) trait Back: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` to be asked again a quarter of a second later; after any other the Call has
-    /// failed.
+    /// `ENOBUFS` to be asked again a quarter of a second later, `EAGAIN` after [`Channel::resume`];
+    /// after any other the Call has failed.
     fn send(&self, call: &Call<'_>) -> Result;
+
+    /// Whether [`Channel::resume`] is still going to be called, after `EAGAIN`. A full memory barrier,
+    /// as is what precedes that call.
+    fn waits(&self) -> bool;
 
     /// Whether the connection is ending, so that there is no reply to wait for.
     fn is_closing(&self) -> bool;
@@ -156,6 +160,12 @@ impl Channel {
         // SAFETY: By the safety requirements of this function.
         unsafe { bindings::xprt_complete_rqst((*rqst).rq_task, len) };
         true
+    }
+
+    /// Has Calls sent that could not be before, see [`Back::send`]. In process context; does not sleep.
+    pub(crate) fn resume(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::xprt_write_space(self.0.as_ptr()) };
     }
 
     /// Lets `calls` Calls be outstanding.

@@ -158,7 +158,28 @@ impl<B: Back> Carrier<B> {
                 unsafe { (*rqst).rq_xmit_bytes_sent = call.len() };
                 0
             }
-            Err(e) => e.to_errno(),
+            Err(e) => {
+                if e == EAGAIN {
+                    // SAFETY: By the safety requirements of this function.
+                    unsafe { Self::wait_for_space(xprt, back) };
+                }
+                e.to_errno()
+            }
+        }
+    }
+
+    /// Has Calls wait until [`Channel::resume`](super::backchannel::Channel::resume).
+    ///
+    /// # Safety
+    ///
+    /// `xprt` was made by [`Self::create`], and is locked for sending.
+    unsafe fn wait_for_space(xprt: *mut bindings::rpc_xprt, back: &B) {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { bindings::xprt_wait_for_buffer_space(xprt) };
+        // The flag is there before this looks, and whoever resumes looks at it afterwards.
+        if !back.waits() {
+            // SAFETY: As above.
+            unsafe { bindings::xprt_write_space(xprt) };
         }
     }
 
