@@ -33,8 +33,9 @@ pub const PAGE: u32 = 4096;
 /// that many, and copying a small chunk costs less than a page.
 pub const SPLIT_MIN: u32 = 1024;
 
-/// Most Read chunks of a Call; each costs a pass over the Read list.
-pub const MAX_CHUNKS: u32 = 256;
+/// Most Read chunks of a Call; each costs a pass over the Read list. Of WRITEs whose data was taken out
+/// no more fit into a message of 4096 bytes.
+pub const MAX_CHUNKS: u32 = 64;
 
 /// Where the bytes of a Call lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

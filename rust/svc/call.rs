@@ -180,8 +180,9 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
 
 /// Where the bytes of a Call that the server takes, and can answer, are to lie.
 fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, DecodeError> {
-    let layout = layout::plan(header, message, endpoint.max_pages)?;
+    // First, as it ends with the first chunk that may not be: others take longer the more there are.
     ulb::check_inline(header, message)?;
+    let layout = layout::plan(header, message, endpoint.max_pages)?;
     wire_reply::check_header(header, message, endpoint.thresholds.send)?;
     Ok(layout)
 }
