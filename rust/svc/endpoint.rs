@@ -230,8 +230,8 @@ impl Endpoint {
     /// The credits that there are Receive buffers for.
     fn most_credits(&self) -> u32 {
         self.receives.as_ref().map_or(u32::MAX, |receives| {
-            let count = u32::try_from(receives.count()).unwrap_or(u32::MAX);
-            count.saturating_sub(SPARE_RECEIVES)
+            let usable = u32::try_from(receives.usable()).unwrap_or(u32::MAX);
+            usable.saturating_sub(SPARE_RECEIVES)
         })
     }
 

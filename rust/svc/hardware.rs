@@ -58,6 +58,9 @@ const SEND_SGE: u32 = 8;
 /// that a ring leaves empty it is a power of two, as drivers round up.
 const SEND_DEPTH: u32 = 62;
 
+/// With so few Sends that ask for no completion could fill the send queue, and nothing would empty it.
+const MIN_DEPTH: u32 = 8;
+
 /// The most Receive completion queues of a device.
 const MAX_RECEIVE_CQS: u32 = 4;
 
@@ -252,6 +255,8 @@ impl Hardware {
         };
         let lacking = if let Some(None) = registers {
             "memory registration by work requests"
+        } else if limits.max_qp_wr <= MIN_DEPTH {
+            "a send queue of some length"
         } else if limits.max_send_sge == 0 || limits.max_sge_rd == 0 {
             "RDMA Read"
         } else {

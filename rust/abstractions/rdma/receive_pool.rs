@@ -217,6 +217,12 @@ impl<H: Handler> ReceivePool<H> {
         self.inner.lock().table.len()
     }
 
+    /// The number of those that are posted, or in use until they are posted again.
+    pub(super) fn usable(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.table.len().saturating_sub(inner.aside.len())
+    }
+
     /// Makes and posts up to `count` more buffers, as many as there is room for. May sleep.
     pub(super) fn grow(self: &Arc<Self>, count: usize) -> Result {
         for _ in 0..count {
@@ -341,20 +347,22 @@ impl<H: Handler> ReceivePool<H> {
         drop(pd);
     }
 
-    /// Unmaps a buffer that the device has filled, or given up.
+    /// Unmaps a buffer that the device has filled, or given up. In a completion; no lock is held.
     ///
     /// # Safety
     ///
     /// A completion says that `buffer` of this pool is not posted any more; nobody else has it.
     pub(super) unsafe fn take_off(&self, buffer: NonNull<Buffer<H>>) {
         let raw = buffer.as_ptr();
-        let inner = self.inner.lock();
-        // SAFETY: By the safety requirements of this function.
-        if let Some(addr) = unsafe { (*raw).addr.take() } {
-            if let Some(pd) = &inner.pd {
-                // SAFETY: The device is done with it.
-                unsafe { unmap_page(pd, addr, Direction::FromDevice) };
-            }
+        let (addr, pd) = {
+            let inner = self.inner.lock();
+            // SAFETY: By the safety requirements of this function.
+            (unsafe { (*raw).addr.take() }, inner.pd.clone())
+        };
+        // Not under the lock, which all completions of a device take: an IOMMU may take its time.
+        if let (Some(addr), Some(pd)) = (addr, pd) {
+            // SAFETY: The device is done with it.
+            unsafe { unmap_page(&pd, addr, Direction::FromDevice) };
         }
         // SAFETY: By the safety requirements of this function.
         unsafe { (*raw).len = 0 };

@@ -143,6 +143,12 @@ impl<H: Handler> Receives<H> {
     pub(crate) fn count(&self) -> usize {
         self.0.count()
     }
+
+    /// The number of those that messages can come in, or are in: some may wait to be posted, as the
+    /// driver or the IOMMU had no room.
+    pub(crate) fn usable(&self) -> usize {
+        self.0.usable()
+    }
 }
 
 impl<H: Handler> Drop for Receives<H> {
