@@ -176,7 +176,7 @@ impl Back for Endpoint {
 /// Queues `call` to be sent.
 fn submit(endpoint: &Endpoint, call: &backchannel::Call<'_>) -> Result {
     let pools = &endpoint.shared.device.pools;
-    let mut message = pools.spare_reply().ok_or_else(compat::enobufs)?;
+    let mut message = pools.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;
     reply::submit_call(endpoint, message)
 }

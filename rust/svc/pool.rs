@@ -60,8 +60,12 @@ pub(super) const LARGE: usize = 1028;
 /// How many transfers of a size, and how many replies, are kept when nobody needs them.
 pub(super) const KEEP: usize = 256;
 
-/// Replies that only answers to what cannot be decoded may take: completions cannot make any.
-const RESERVED: usize = 16;
+/// Send contexts that nfsd's replies leave: only they can be made when there is none.
+const FOR_OTHERS: usize = 32;
+
+/// Send contexts that answers to what cannot be decoded leave to callbacks: whoever makes others wait
+/// for theirs is not to be one client.
+const FOR_CALLBACKS: usize = 16;
 
 /// Registrations of a size that there is room for. More are not needed unless more Calls are read
 /// at once.
@@ -161,7 +165,7 @@ impl Pools {
 
     /// A reply. In an nfsd thread: may sleep.
     pub(super) fn reply(&self) -> Result<KBox<Reply>> {
-        if let Some(reply) = self.spare_reply() {
+        if let Some(reply) = self.take_reply(FOR_OTHERS) {
             return Ok(reply);
         }
         stats::POOL_MISSES.inc();
@@ -170,14 +174,14 @@ impl Pools {
         Reply::new(SendBuffer::new(&pd, Effort::Full)?)
     }
 
-    /// A reply, if there is one here. In a completion.
-    pub(super) fn try_reply(&self) -> Option<KBox<Reply>> {
-        self.take_reply(0)
+    /// A reply for an answer to what cannot be decoded, if there is one. In a completion.
+    pub(super) fn answer(&self) -> Option<KBox<Reply>> {
+        self.take_reply(FOR_CALLBACKS)
     }
 
-    /// A reply, if there is one beyond those that are reserved. In any process context.
-    pub(super) fn spare_reply(&self) -> Option<KBox<Reply>> {
-        self.take_reply(RESERVED)
+    /// A reply for a Call to a client, if there is one. In any process context.
+    pub(super) fn callback(&self) -> Option<KBox<Reply>> {
+        self.take_reply(0)
     }
 
     /// A reply, if there are more than `left`.

@@ -38,8 +38,8 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Replies that are made with the hardware, for answers to what cannot be decoded.
-pub(super) const REPLIES: usize = 32;
+/// Replies that are made with the hardware, for callbacks and for answers to what cannot be decoded.
+pub(super) const REPLIES: usize = 48;
 
 /// Pages that are there from the first connection on, and are not freed: those of the largest Call,
 /// 4 MiB.

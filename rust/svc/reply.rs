@@ -332,7 +332,7 @@ pub(super) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     }
     let shared = &endpoint.shared;
-    let Some(mut reply) = shared.device.pools.try_reply() else {
+    let Some(mut reply) = shared.device.pools.answer() else {
         shared.close(Cause::NoMemory);
         return;
     };

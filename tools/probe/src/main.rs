@@ -72,7 +72,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --stage STAGE    how far to get: all, or one of
                                 request response established call reply read read-rkey
                                 write-chunk reply-chunk no-receive no-receive-calls
-                                no-receive-reads send overrun immediate
+                                no-receive-reads no-receive-errors send overrun immediate
                                 (all)
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)

@@ -32,6 +32,10 @@ const LARGE_READ: u32 = 1 << 20;
 /// Calls of a peer that takes no replies: no more than Linux servers let it have at a time.
 const UNREAD: u32 = 100;
 
+/// Messages of a peer that takes no answers to them: as many as there may be of the kernel module's
+/// before it makes more.
+const ERRORS: u32 = 32;
+
 /// Calls of a peer that overruns its credits: twice what Linux servers grant by default, or more.
 const CALLS: u32 = 256;
 
@@ -63,6 +67,8 @@ pub(crate) enum Stage {
     NoReceiveCalls,
     /// The same with READs of 1 MiB, whose results the server can write.
     NoReceiveReads,
+    /// The same with messages of a procedure that there is not, each of which is to have an answer.
+    NoReceiveErrors,
     /// A Send of several packets is on its way.
     Send,
     /// More Calls are sent than the server grants credits.
@@ -87,6 +93,7 @@ impl Stage {
         Self::NoReceive,
         Self::NoReceiveCalls,
         Self::NoReceiveReads,
+        Self::NoReceiveErrors,
         Self::Send,
         Self::Overrun,
         Self::Immediate,
@@ -107,6 +114,7 @@ impl Stage {
             Self::NoReceive => "no-receive",
             Self::NoReceiveCalls => "no-receive-calls",
             Self::NoReceiveReads => "no-receive-reads",
+            Self::NoReceiveErrors => "no-receive-errors",
             Self::Send => "send",
             Self::Overrun => "overrun",
             Self::Immediate => "immediate",
@@ -183,6 +191,7 @@ impl Way {
             Stage::NoReceive => self.call(no_receives()),
             Stage::NoReceiveCalls => self.no_receive_calls(),
             Stage::NoReceiveReads => self.no_receive_reads(),
+            Stage::NoReceiveErrors => self.no_receive_errors(),
             Stage::Send => self.long_send(),
             Stage::Overrun => self.overrun(),
             Stage::Immediate => self.immediate(),
@@ -282,6 +291,19 @@ impl Way {
         for _ in 0..UNREAD {
             let xid = peer.xid();
             if !unread(&mut peer, &Message::inline(xid, rpc::null(xid)))? {
+                break;
+            }
+        }
+        Ok(alone(peer))
+    }
+
+    fn no_receive_errors(&self) -> Result<Remains> {
+        let mut peer = Peer::connect(&self.target, no_receives())?;
+        for _ in 0..ERRORS {
+            let xid = peer.xid();
+            let mut message = Message::inline(xid, rpc::null(xid));
+            message.procedure = 5;
+            if !unread(&mut peer, &message)? || !peer.wait_sent()? {
                 break;
             }
         }
