@@ -300,8 +300,9 @@ class Vm:
         if not use_kvm():
             # The emulated TSC is steady, but a busy host makes the watchdog think otherwise and
             # take a timer that is far slower to read. A program at other addresses each time is
-            # translated again each time, which takes three times as long as to run it.
-            append += " mitigations=off tsc=reliable norandmaps"
+            # translated again each time, which takes three times as long as to run it. Timers that are
+            # exact to less than a tick cost QEMU a fifth of all that it does.
+            append += " mitigations=off tsc=reliable norandmaps highres=off"
         if images.snapshots.get(job.size) and not stdio:
             append += " snapshot"  # for init
         first = index == 1
