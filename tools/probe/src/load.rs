@@ -63,6 +63,10 @@ struct Granted {
     first: u32,
     most: u32,
     last: u32,
+    /// Replies so far.
+    replies: usize,
+    /// With which of them `most` came.
+    risen: usize,
 }
 
 impl Granted {
@@ -71,11 +75,17 @@ impl Granted {
             first,
             most: first,
             last: first,
+            replies: 0,
+            risen: 0,
         }
     }
 
     fn note(&mut self, credits: u32) {
-        self.most = self.most.max(credits);
+        self.replies += 1;
+        if credits > self.most {
+            self.most = credits;
+            self.risen = self.replies;
+        }
         // Nothing could be said any more with none at all.
         self.last = credits.max(1);
     }
@@ -115,8 +125,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let done = load.make(args, depth, count)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64().max(0.001);
     println!("{rate:.0} Calls per second");
-    let Granted { first, most, last } = done.granted;
-    println!("credits: {first} first, {most} most, {last} last");
+    let Granted {
+        first,
+        most,
+        last,
+        risen,
+        ..
+    } = done.granted;
+    println!("credits: {first} first, {most} most (by reply {risen}), {last} last");
     println!("{}", done.times);
     done.times
         .histogram()
