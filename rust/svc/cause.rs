@@ -49,6 +49,8 @@ pub(super) enum Cause {
     Results(i32),
     /// nfsd has dropped a Call that needs an answer: the same one is being worked on, say.
     Dropped,
+    /// The device reports an error of a queue by which all its connections receive.
+    SharedQueue,
 }
 
 impl Cause {
@@ -74,6 +76,7 @@ impl Cause {
             Cause::Released => (16, 0),
             Cause::NoMessage => (17, 0),
             Cause::Dropped => (18, 0),
+            Cause::SharedQueue => (19, 0),
         }
     }
 
@@ -122,6 +125,7 @@ impl fmt::Display for Cause {
             Cause::NoMemory => f.write_str("no memory for a Call or its reply"),
             Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
             Cause::Dropped => f.write_str("nfsd has dropped a Call"),
+            Cause::SharedQueue => f.write_str("a shared queue has failed"),
         }
     }
 }

@@ -152,6 +152,8 @@ impl Device {
             *state = State::Used(self.new_hardware()?);
         }
         match &*state {
+            // The watchdog has it made again.
+            State::Used(hardware) if hardware.is_broken() => Err(EIO),
             State::Used(hardware) => f(hardware),
             _ => Err(ENODEV),
         }
@@ -267,7 +269,7 @@ impl Device {
     }
 
     /// Looks after the hardware; takes it out if it is not as it would be now and has no connections:
-    /// the next one has it made again. May sleep.
+    /// the next one has it made again. If it is broken it has none soon. May sleep.
     fn look_at(&self, state: &mut State) -> Option<Arc<Hardware>> {
         let State::Used(hardware) = state else {
             return None;
@@ -275,7 +277,14 @@ impl Device {
         // Where nothing is shared nobody is short of it.
         let capacity = hardware.tick().unwrap_or(u32::MAX);
         self.capacity.store(capacity, Relaxed);
-        if !hardware.is_outdated() || self.has_connections() {
+        let is_broken = hardware.is_broken();
+        if self.has_connections() {
+            if is_broken {
+                self.close_all(Cause::SharedQueue);
+            }
+            return None;
+        }
+        if !is_broken && !hardware.is_outdated() {
             return None;
         }
         match core::mem::replace(state, State::Unused) {

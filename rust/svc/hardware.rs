@@ -150,6 +150,10 @@ impl SharedReceives {
         })
     }
 
+    fn is_broken(&self) -> bool {
+        self.receives.is_broken() || self.cqs.iter().any(|cq| cq.is_broken())
+    }
+
     /// Tries again what has failed, and counts buffers that were added; returns how many there are.
     fn tick(&self) -> u32 {
         self.receives.retry();
@@ -177,7 +181,10 @@ impl Cqs {
     fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, number: u32) -> Result<Share> {
         let vector = vector(limits, number);
         let mut cqs = self.list.lock();
-        let mut fit = cqs.iter().filter(|cq| cq.vector() == vector);
+        // What has failed is only for those that it has.
+        let mut fit = cqs
+            .iter()
+            .filter(|cq| cq.vector() == vector && !cq.is_broken());
         if let Some(share) = fit.find_map(|cq| cq.share(entries)) {
             return Ok(share);
         }
@@ -315,6 +322,14 @@ impl Hardware {
     pub(super) fn send_cq(&self, vector: u32) -> Result<Share> {
         let entries = self.send_depth.saturating_add(1);
         self.send_cqs.share(&self.pd, &self.limits, entries, vector)
+    }
+
+    /// Whether the device says that a queue by which all receive has failed: their messages come in
+    /// no more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.receives
+            .as_ref()
+            .is_some_and(SharedReceives::is_broken)
     }
 
     /// Whether they would be others if they were made now. Also if there are more Receive buffers than

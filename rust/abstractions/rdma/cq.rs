@@ -19,11 +19,13 @@ use core::{
 };
 use kernel::{
     error::from_err_ptr,
+    ffi::c_void,
     new_mutex,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
+            AtomicFlag,
             Full,
             Relaxed, //
         },
@@ -54,6 +56,8 @@ pub(crate) struct Cq {
     vector: u32,
     /// Entries that are not shared out.
     room: Atomic<i32>,
+    /// Whether the device says that it has failed.
+    is_broken: AtomicFlag,
     /// Held while completions are handled out of turn, see [`Cq::drain`].
     #[pin]
     direct: Mutex<()>,
@@ -85,6 +89,7 @@ impl Cq {
                 completes,
                 vector,
                 room: Atomic::new(room),
+                is_broken: AtomicFlag::new(false),
                 direct <- new_mutex!((), "svcrdma drain"),
                 pd,
             }),
@@ -92,7 +97,33 @@ impl Cq {
         );
         // SAFETY: The queue was just made, and nobody else has it if there is no memory for its
         // owner.
-        made.inspect_err(|_| unsafe { bindings::ib_free_cq(cq.as_ptr()) })
+        let made = made.inspect_err(|_| unsafe { bindings::ib_free_cq(cq.as_ptr()) })?;
+        // Drivers look at the handler first, so it is set last.
+        // SAFETY: The queue is live, and goes before `made`.
+        unsafe {
+            (&raw mut (*cq.as_ptr()).cq_context)
+                .write_volatile(Arc::as_ptr(&made).cast_mut().cast());
+        }
+        // SAFETY: As above.
+        unsafe { (&raw mut (*cq.as_ptr()).event_handler).write_volatile(Some(Self::event)) };
+        Ok(made)
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a queue that [`Self::new`] has made, in any context.
+    unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // SAFETY: By the safety requirements of this function.
+        if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
+            // CAST: `new` has set it to this type.
+            // SAFETY: The queue goes before its owner.
+            unsafe { (*context.cast::<Self>()).is_broken.store(true, Relaxed) };
+        }
+    }
+
+    /// Whether the device says that it has failed: nothing completes any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Relaxed)
     }
 
     /// The completion vector that it is on.

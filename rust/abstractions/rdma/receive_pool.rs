@@ -90,6 +90,8 @@ pub(super) struct ReceivePool<H: Handler> {
     work: Work<ReceivePool<H>>,
     /// Whether there was no memory to grow, or to begin with all buffers.
     is_short: AtomicFlag,
+    /// Whether the device says that the shared queue has failed.
+    is_broken: AtomicFlag,
     /// Whether a queue pair has taken it for its own queue.
     is_claimed: AtomicFlag,
     /// How many buffers there are to begin with, as soon as there is memory.
@@ -143,6 +145,7 @@ impl<H: Handler> ReceivePool<H> {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
                 queue,
                 is_short: AtomicFlag::new(false),
+                is_broken: AtomicFlag::new(false),
                 is_claimed: AtomicFlag::new(false),
                 work <- new_work!("svcrdma receives"),
                 begins_with,
@@ -217,6 +220,11 @@ impl<H: Handler> ReceivePool<H> {
         self.inner.lock().table.len()
     }
 
+    /// Whether the device says that the shared queue has failed: no message comes in any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken.load(Relaxed)
+    }
+
     /// The number of those that are posted, or in use until they are posted again.
     pub(super) fn usable(&self) -> usize {
         let inner = self.inner.lock();
@@ -262,13 +270,17 @@ impl<H: Handler> ReceivePool<H> {
     ///
     /// The RDMA core calls this for a queue that [`Srq`] has made for a pool, in any context.
     pub(super) unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // CAST: `Srq::new` has set it to this type.
+        // SAFETY: The queue keeps the pool.
+        let pool = unsafe { ArcBorrow::from_raw(context.cast::<Self>().cast_const()) };
         // SAFETY: By the safety requirements of this function.
-        if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED {
-            // CAST: `Srq::new` has set it to this type.
-            // SAFETY: The queue keeps the pool.
-            let pool = unsafe { ArcBorrow::from_raw(context.cast::<Self>().cast_const()) };
-            // An error means that it is queued already.
-            let _ = pool.queue.enqueue(Arc::from(pool));
+        match unsafe { (*event).event } {
+            bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED => {
+                // An error means that it is queued already.
+                let _ = pool.queue.enqueue(Arc::from(pool));
+            }
+            bindings::ib_event_type_IB_EVENT_SRQ_ERR => pool.is_broken.store(true, Relaxed),
+            _ => {}
         }
     }
 

@@ -144,6 +144,11 @@ impl<H: Handler> Receives<H> {
         self.0.count()
     }
 
+    /// Whether the device says that the queue has failed: no message comes in any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.is_broken()
+    }
+
     /// The number of those that messages can come in, or are in: some may wait to be posted, as the
     /// driver or the IOMMU had no room.
     pub(crate) fn usable(&self) -> usize {

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Says of queues what a device would say when they have failed, which soft devices never do. Loaded
+ * in a VM before the queues are made; writing "srq" or "cq" to the parameter "fail" then raises the
+ * event for all shared receive queues, or for all completion queues, whose owner wants to know.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <rdma/ib_verbs.h>
+
+#define MOST 64
+
+/* Live queues, in no order. */
+static void *srqs[MOST], *cqs[MOST];
+
+static void note(void **list, void *queue)
+{
+	int i;
+
+	for (i = 0; i < MOST; i++)
+		if (!cmpxchg(&list[i], NULL, queue))
+			return;
+	pr_warn("there are too many queues\n");
+}
+
+static void forget(void **list, void *queue)
+{
+	int i;
+
+	for (i = 0; i < MOST; i++)
+		cmpxchg(&list[i], queue, NULL);
+}
+
+static int srq_made(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	void *queue = (void *)regs_return_value(regs);
+
+	if (!IS_ERR_OR_NULL(queue))
+		note(srqs, queue);
+	return 0;
+}
+
+static int cq_made(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	void *queue = (void *)regs_return_value(regs);
+
+	if (!IS_ERR_OR_NULL(queue))
+		note(cqs, queue);
+	return 0;
+}
+
+static int srq_goes(struct kprobe *probe, struct pt_regs *regs)
+{
+	forget(srqs, (void *)regs_get_kernel_argument(regs, 0));
+	return 0;
+}
+
+static int cq_goes(struct kprobe *probe, struct pt_regs *regs)
+{
+	forget(cqs, (void *)regs_get_kernel_argument(regs, 0));
+	return 0;
+}
+
+static struct kretprobe made[] = {
+	{ .kp.symbol_name = "ib_create_srq_user", .handler = srq_made, .maxactive = 16 },
+	{ .kp.symbol_name = "__ib_alloc_cq", .handler = cq_made, .maxactive = 16 },
+};
+static struct kprobe goes[] = {
+	{ .symbol_name = "ib_destroy_srq_user", .pre_handler = srq_goes },
+	{ .symbol_name = "ib_free_cq", .pre_handler = cq_goes },
+};
+
+static int fail(const char *what, const struct kernel_param *param)
+{
+	struct ib_event event = {};
+	int i, told = 0;
+
+	for (i = 0; i < MOST; i++) {
+		struct ib_srq *srq = srqs[i];
+		struct ib_cq *cq = cqs[i];
+
+		if (sysfs_streq(what, "srq") && srq && srq->event_handler) {
+			event.event = IB_EVENT_SRQ_ERR;
+			event.device = srq->device;
+			event.element.srq = srq;
+			srq->event_handler(&event, srq->srq_context);
+			told++;
+		}
+		if (sysfs_streq(what, "cq") && cq && cq->event_handler) {
+			event.event = IB_EVENT_CQ_ERR;
+			event.device = cq->device;
+			event.element.cq = cq;
+			cq->event_handler(&event, cq->cq_context);
+			told++;
+		}
+	}
+	return told ? 0 : -ENOENT;
+}
+
+static const struct kernel_param_ops fail_ops = { .set = fail };
+module_param_cb(fail, &fail_ops, NULL, 0200);
+
+static int __init faults_init(void)
+{
+	int error, i;
+
+	for (i = 0; i < ARRAY_SIZE(made); i++) {
+		error = register_kretprobe(&made[i]);
+		if (error)
+			goto undo;
+		error = register_kprobe(&goes[i]);
+		if (error) {
+			unregister_kretprobe(&made[i]);
+			goto undo;
+		}
+	}
+	return 0;
+undo:
+	while (i-- > 0) {
+		unregister_kprobe(&goes[i]);
+		unregister_kretprobe(&made[i]);
+	}
+	return error;
+}
+
+static void __exit faults_exit(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(made); i++) {
+		unregister_kprobe(&goes[i]);
+		unregister_kretprobe(&made[i]);
+	}
+}
+
+module_init(faults_init);
+module_exit(faults_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Events of devices that fail, for tests");
