@@ -95,7 +95,9 @@ impl Callbacks {
     /// [`resume`]. Whether it is a new one.
     fn count(&self, xid: u32) -> Result<bool, NoCredit> {
         let patience = stats::STALL_SECONDS.get();
-        let counted = self.unanswered.lock().on_call(xid, patience);
+        let mut unanswered = self.unanswered.lock();
+        let counted = unanswered.on_call(xid, patience);
+        // Under the lock: whoever makes room next has to see it.
         match counted {
             Ok(_) => self.has_called.store(true, Relaxed),
             Err(NoCredit) => self.is_wanted.store(true, Relaxed),
@@ -126,7 +128,7 @@ pub(super) fn replied(endpoint: &Endpoint) {
     }
 }
 
-/// `seconds` have passed. May sleep.
+/// `seconds` have passed.
 pub(super) fn tick(endpoint: &Endpoint, seconds: u32) {
     endpoint.callbacks.tick(seconds);
     resume(endpoint);

@@ -277,14 +277,10 @@ impl Device {
         // Where nothing is shared nobody is short of it.
         let capacity = hardware.tick().unwrap_or(u32::MAX);
         self.capacity.store(capacity, Relaxed);
-        let is_broken = hardware.is_broken();
-        if self.has_connections() {
-            if is_broken {
-                self.close_all(Cause::SharedQueue);
-            }
-            return None;
+        if hardware.is_broken() {
+            self.close_all(Cause::SharedQueue);
         }
-        if !is_broken && !hardware.is_outdated() {
+        if !hardware.is_outdated() || self.has_connections() {
             return None;
         }
         match core::mem::replace(state, State::Unused) {

@@ -263,7 +263,7 @@ impl Hardware {
         let lacking = if let Some(None) = registers {
             "memory registration by work requests"
         } else if limits.max_qp_wr <= MIN_DEPTH {
-            "a send queue of some length"
+            "a send queue of more than 8 entries"
         } else if limits.max_send_sge == 0 || limits.max_sge_rd == 0 {
             "RDMA Read"
         } else {
@@ -334,11 +334,11 @@ impl Hardware {
 
     /// Whether they would be others if they were made now. Also if there are more Receive buffers than
     /// in the beginning: there were many Calls, or messages that never ended have taken some along,
-    /// see [`Receives`]. And if there are fewer, as there was no memory.
+    /// see [`Receives`]. And if there are fewer, as there was no memory, or if they are broken.
     pub(super) fn is_outdated(&self) -> bool {
         let shared = self.receives.as_ref();
         let has_others = shared.is_some_and(|shared| shared.receives.count() != shared.begun);
-        has_others || self.settings != Settings::now()
+        self.is_broken() || has_others || self.settings != Settings::now()
     }
 
     /// Looks after what connections share; returns how many Receive buffers there are for them.
