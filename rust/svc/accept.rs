@@ -148,9 +148,12 @@ fn connect(
     let reads = u32::from(shared.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
     let can_invalidate = hardware.limits.mem_mgt_extensions;
     let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32, can_invalidate);
+    // First, as it may hang up at once.
+    shared.set_has_peer(true);
     let accepted = qp
         .id()
-        .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX));
+        .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX))
+        .inspect_err(|_| shared.set_has_peer(false));
     endpoint.open(qp);
     shared.settle(Some(endpoint));
     match shared.is_closing() {

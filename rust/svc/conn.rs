@@ -73,6 +73,10 @@ use svcrdma_proto::{
     credits::Credits, //
 };
 
+/// How long a peer is waited for that is to confirm the end, in seconds: it is told every four seconds
+/// (`CMA_CM_RESPONSE_TIMEOUT` in drivers/infiniband/core/cma.c).
+const LEAVING_SECONDS: u32 = 10;
+
 /// What the lock protects.
 struct State {
     phase: Phase,
@@ -83,6 +87,28 @@ struct State {
     waited: u32,
     /// Who awaits replies of the client, while the connection is established.
     channel: Option<Channel>,
+    /// Whether the peer was accepted, and has not confirmed yet that it is over.
+    has_peer: bool,
+    /// Until the queue pair is gone.
+    counted: Option<Counted>,
+}
+
+/// Counts a connection.
+struct Counted(Arc<Counters>);
+
+impl Counted {
+    fn new(counters: Arc<Counters>) -> Self {
+        counters.connections.inc();
+        stats::HOST_CONNECTIONS.inc();
+        Self(counters)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.dec();
+        stats::HOST_CONNECTIONS.dec();
+    }
 }
 
 /// What nfsd and the hardware share of a connection.
@@ -142,8 +168,10 @@ impl Shared {
             calls: 0,
             waited: 0,
             channel: None,
+            has_peer: false,
+            counted: Some(Counted::new(counters.clone())),
         };
-        let shared = Arc::pin_init(
+        Arc::pin_init(
             try_pin_init!(Self {
                 number,
                 peer,
@@ -159,10 +187,7 @@ impl Shared {
                 work <- new_work!("svcrdma close"),
             }),
             GFP_KERNEL,
-        )?;
-        shared.counters.connections.inc();
-        stats::HOST_CONNECTIONS.inc();
-        Ok(shared)
+        )
     }
 
     /// Its number, which no other connection had or will have.
@@ -178,6 +203,11 @@ impl Shared {
     /// Takes the id to accept it; none if the connection is closing.
     pub(super) fn take_pending(&self) -> Option<CmId<Shared>> {
         self.state.lock().phase.take_pending()
+    }
+
+    /// Whether the peer is told now that it is accepted, which takes a confirmation of the end.
+    pub(super) fn set_has_peer(&self, has_peer: bool) {
+        self.state.lock().has_peer = has_peer;
     }
 
     /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
@@ -223,6 +253,39 @@ impl Shared {
         };
         self.report(cause);
         self.inbox.close();
+        if is_doomed {
+            self.take_down();
+        }
+    }
+
+    /// Keeps the id until the peer has confirmed that it knows of the end, for [`LEAVING_SECONDS`] at
+    /// most: destroying an id takes back what it has told the peer and was not sent yet, or was lost,
+    /// and a peer that awaits a reply would wait for ever. Nor can it be told before it knows that it
+    /// was accepted. `false` if there is nothing to wait for.
+    fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
+        {
+            let mut state = self.state.lock();
+            if !state.has_peer {
+                // The id is dropped when this returns, not under the lock.
+                drop(state);
+                return false;
+            }
+            state.waited = 0;
+            state.phase = Phase::Leaving(id);
+        }
+        if !self.device.let_leave(self.number) {
+            self.hang_up();
+        }
+        true
+    }
+
+    /// The peer knows of the end, or is waited for no longer.
+    pub(super) fn hang_up(self: &Arc<Self>) {
+        let is_doomed = {
+            let mut state = self.state.lock();
+            state.has_peer = false;
+            state.phase.hang_up()
+        };
         if is_doomed {
             self.take_down();
         }
@@ -296,6 +359,14 @@ impl Shared {
                     let late = waited > stats::PENDING_SECONDS.get();
                     (late.then_some(Cause::AcceptTimeout), None, false)
                 }
+                Phase::Leaving(_) => {
+                    let is_late = state.waited > LEAVING_SECONDS;
+                    drop(state);
+                    if is_late {
+                        self.hang_up();
+                    }
+                    return;
+                }
                 _ => return,
             }
         };
@@ -362,38 +433,49 @@ pub(super) struct Snapshot {
 impl WorkItem for Shared {
     type Pointer = Arc<Shared>;
 
-    /// Takes a closing connection down. Sleeps.
+    /// Takes a closing connection down: first the queue pair, and the id when the peer knows. Sleeps.
     fn run(this: Arc<Shared>) {
-        let (doomed, channel) = {
+        let (doomed, channel, counted) = {
             let mut state = this.state.lock();
-            (state.phase.take_doomed(), state.channel.take())
+            let (doomed, channel) = (state.phase.take_doomed(), state.channel.take());
+            (doomed, channel, state.counted.take())
         };
         drop(channel);
-        match doomed {
+        let told = match doomed {
             Doomed::Endpoint(endpoint, parting) => {
-                let parting = match this.device.can_keep_ids() {
-                    true => parting,
-                    false => Parting::Now,
-                };
-                endpoint.take_down(parting);
+                let can_keep = this.device.can_keep_ids();
+                let parting = if can_keep { parting } else { Parting::Now };
+                let id = endpoint.take_down(parting);
+                id.filter(|_| can_keep && parting == Parting::Now)
             }
-            Doomed::Id(id) => drop(id),
-            Doomed::Unsettled | Doomed::Nothing => {}
+            Doomed::Id(id) => {
+                drop(id);
+                None
+            }
+            Doomed::Unsettled | Doomed::Nothing => None,
+        };
+        drop(counted);
+        if told.is_some_and(|id| this.leave(id)) {
+            return;
         }
         this.state.lock().phase = Phase::Dead;
         this.device.forget(this.number);
-        this.counters.connections.dec();
-        stats::HOST_CONNECTIONS.dec();
         trace::dead(this.number);
     }
 }
 
 impl Events for Shared {
+    fn established(this: ArcBorrow<'_, Self>) -> bool {
+        !this.is_closing()
+    }
+
     fn event(this: ArcBorrow<'_, Self>, event: Event) {
         let shared: Arc<Shared> = this.into();
         match event {
-            Event::Established => {}
-            Event::Gone(event) => shared.close(Cause::Peer(event)),
+            Event::Gone(event) => {
+                shared.hang_up();
+                shared.close(Cause::Peer(event));
+            }
             Event::DeviceRemoval => shared.close(Cause::DeviceRemoved),
         }
     }

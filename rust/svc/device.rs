@@ -58,6 +58,9 @@ use svcrdma_proto::credits::Room;
 /// How long removal waits before it looks again whether all connections are taken down.
 const LOOK_AGAIN: Delta = Delta::from_millis(2);
 
+/// How many closed connections at most have their ids kept until the peer knows: some KiB each.
+const LEAVING: usize = 1024;
+
 /// The state of a device's hardware objects.
 enum State {
     /// Not made yet, or not any more.
@@ -71,14 +74,44 @@ enum State {
 /// The connections of a device, pending ones included.
 struct Connections {
     table: RBTree<u64, Arc<Shared>>,
+    /// Those of which only the id is left.
+    leaving: RBTree<u64, Arc<Shared>>,
+    leaving_count: usize,
     /// Whether more may come.
     is_open: bool,
 }
 
 impl Connections {
+    fn let_leave(&mut self, number: u64) -> bool {
+        if !self.is_open || self.leaving_count >= LEAVING {
+            return false;
+        }
+        let Some(node) = self.table.remove_node(&number) else {
+            return false;
+        };
+        self.leaving.insert(node);
+        self.leaving_count = self.leaving_count.saturating_add(1);
+        true
+    }
+
+    fn take(&mut self, number: u64) -> Option<Arc<Shared>> {
+        if let Some(shared) = self.table.remove(&number) {
+            return Some(shared);
+        }
+        let shared = self.leaving.remove(&number)?;
+        self.leaving_count = self.leaving_count.saturating_sub(1);
+        Some(shared)
+    }
+
+    fn are_gone(&self) -> bool {
+        self.table.is_empty() && self.leaving.is_empty()
+    }
+
     fn new() -> Self {
         Self {
             table: RBTree::new(),
+            leaving: RBTree::new(),
+            leaving_count: 0,
             is_open: true,
         }
     }
@@ -199,9 +232,15 @@ impl Device {
         Ok(())
     }
 
+    /// The connection has no queue pair any more: it moves from the table to those that are leaving.
+    /// `false` if there are too many of these, or the device is being removed. May sleep.
+    pub(super) fn let_leave(&self, number: u64) -> bool {
+        self.connections.lock().let_leave(number)
+    }
+
     /// Takes the connection out of the table. May sleep.
     pub(super) fn forget(&self, number: u64) {
-        let shared = self.connections.lock().table.remove(&number);
+        let shared = self.connections.lock().take(number);
         drop(shared);
     }
 
@@ -212,7 +251,14 @@ impl Device {
         }
     }
 
-    /// Whether the id of a connection may outlive its queue pair, see [`Parting`]: a device that is
+    /// Calls `f` for each connection of which only the id is left, as [`Self::for_each`]. May sleep.
+    fn for_each_leaving(&self, mut f: impl FnMut(&Arc<Shared>)) {
+        for shared in self.connections.lock().leaving.values() {
+            f(shared);
+        }
+    }
+
+    /// Whether the id of a connection may outlive its queue pair, see [`Parting`] and [`Shared`]'s `leave`: a device that is
     /// about to be removed waits for the id, and iWARP ends the connection with the queue pair. May
     /// sleep.
     ///
@@ -224,6 +270,11 @@ impl Device {
     /// The number of its connections. May sleep.
     pub(super) fn connection_count(&self) -> usize {
         self.connections.lock().table.values().count()
+    }
+
+    /// The number of those of which only the id is left. May sleep.
+    pub(super) fn leaving_count(&self) -> usize {
+        self.connections.lock().leaving_count
     }
 
     fn has_connections(&self) -> bool {
@@ -255,6 +306,7 @@ impl Device {
             shared.tick(seconds);
             under_way = under_way.saturating_add(shared.unanswered());
         });
+        self.for_each_leaving(|shared| shared.tick(seconds));
         self.under_way.store(under_way, Relaxed);
         match self.pools.look() {
             true => self.want_refill(),
@@ -311,7 +363,8 @@ impl Device {
         self.connections.lock().is_open = false;
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
         self.close_all(Cause::DeviceRemoved);
-        while self.has_connections() {
+        self.for_each_leaving(Shared::hang_up);
+        while !self.connections.lock().are_gone() {
             fsleep(LOOK_AGAIN);
         }
         self.pools.close();

@@ -27,6 +27,7 @@ use super::{
 use crate::abstractions::{
     page::PAGE_SIZE,
     rdma::{
+        cm::CmId,
         fifo::{
             self,
             Fifo,
@@ -176,12 +177,13 @@ impl Endpoint {
         }
     }
 
-    /// Closes the gate, gives queue pair and id back, then all work. Sleeps.
-    pub(super) fn take_down(&self, parting: Parting) {
-        self.fifo.shut(parting, |work| self.finish(work, false));
+    /// Closes the gate, gives the queue pair back, then all work; returns the id. Sleeps.
+    pub(super) fn take_down(&self, parting: Parting) -> Option<CmId<Shared>> {
+        let id = self.fifo.shut(parting, |work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
+        id
     }
 
     fn take_unread(&self) -> Option<Call> {

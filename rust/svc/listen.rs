@@ -237,13 +237,11 @@ impl Events for Port {
         }
     }
 
-    fn event(this: ArcBorrow<'_, Self>, event: Event) {
-        // What is gone is the hardware address that it listens on: a bond has failed over.
-        if let Event::DeviceRemoval | Event::Gone(_) = event {
-            let port: Arc<Port> = this.into();
-            // An error means that it is queued already.
-            let _ = port.server.queue.clone().enqueue(port);
-        }
+    /// Also if its address is gone: a bond has failed over.
+    fn event(this: ArcBorrow<'_, Self>, _event: Event) {
+        let port: Arc<Port> = this.into();
+        // An error means that it is queued already.
+        let _ = port.server.queue.clone().enqueue(port);
     }
 }
 

@@ -25,13 +25,15 @@ pub(super) enum Phase {
     Established(Arc<Endpoint>),
     /// The first cause is known; our workqueue takes the rest down.
     Closing(Doomed),
+    /// The queue pair is gone; the peer has not confirmed yet that it knows.
+    Leaving(CmId<Shared>),
     /// Nothing of the hardware is left.
     Dead,
 }
 
 /// What is to be taken down when a connection closes.
 pub(super) enum Doomed {
-    /// An id that was not accepted.
+    /// An id that was not accepted, or whose queue pair is gone.
     Id(CmId<Shared>),
     /// An accepted connection, and how its peer learns of the end.
     Endpoint(Arc<Endpoint>, Parting),
@@ -49,6 +51,7 @@ impl Phase {
             Self::Accepting => "accepting",
             Self::Established(_) => "established",
             Self::Closing(_) => "closing",
+            Self::Leaving(_) => "leaving",
             Self::Dead => "dead",
         }
     }
@@ -103,6 +106,21 @@ impl Phase {
             other => {
                 *self = other;
                 Doomed::Nothing
+            }
+        }
+    }
+
+    /// The peer knows that it is over, or is waited for no longer. `true` if the id is to be destroyed
+    /// now.
+    pub(super) fn hang_up(&mut self) -> bool {
+        match core::mem::replace(self, Self::Dead) {
+            Self::Leaving(id) => {
+                *self = Self::Closing(Doomed::Id(id));
+                true
+            }
+            other => {
+                *self = other;
+                false
             }
         }
     }

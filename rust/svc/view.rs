@@ -116,14 +116,14 @@ fn show_devices(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device state connections receives pages pages_free calls_waiting send_buffers_free \
-         calls_unanswered reply_pages\n"
+         calls_unanswered reply_pages leaving\n"
     );
     server.devices.for_each(|device| {
         let stock = device.pools.count();
         let receives = device.receives();
         seq_print!(
             m,
-            "{} {} {} {} {} {} {} {} {} {}\n",
+            "{} {} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
             if receives.is_some() { "used" } else { "unused" },
             device.connection_count(),
@@ -133,7 +133,8 @@ fn show_devices(server: &Server, m: &SeqFile) {
             stock.waiting,
             stock.replies,
             device.under_way(),
-            device.held.count()
+            device.held.count(),
+            device.leaving_count()
         );
     });
 }

@@ -47,6 +47,12 @@ pub(crate) trait Events: Send + Sync + 'static {
     /// The listener's lock is held as well: whoever waits here stops all connecting.
     fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request<'_>) {}
 
+    /// The peer knows that it was accepted. Whether the connection is still wanted: if not it is ended,
+    /// as the peer could not be told before.
+    fn established(_this: ArcBorrow<'_, Self>) -> bool {
+        true
+    }
+
     /// Something has happened to a connection, or to the device of a listening id.
     fn event(this: ArcBorrow<'_, Self>, event: Event);
 }
@@ -54,8 +60,6 @@ pub(crate) trait Events: Send + Sync + 'static {
 /// What can happen.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
-    /// The peer knows that it was accepted.
-    Established,
     /// The connection is over; the number is the core's (`enum rdma_cm_event_type`).
     Gone(u32),
     /// The device goes, and waits until the id is destroyed.
@@ -229,17 +233,6 @@ impl<E: Events> CmId<E> {
     pub(super) fn part(&mut self, parting: Parting) {
         self.parting = parting;
     }
-
-    /// Ends the connection, if there is one and the peer is to know. May sleep, does not wait for
-    /// the peer.
-    pub(super) fn disconnect(&self) {
-        if self.parting == Parting::Later {
-            return;
-        }
-        // The error only says that there is no connection (any more).
-        // SAFETY: The id is live by the type invariant.
-        let _ = unsafe { bindings::rdma_disconnect(self.as_ptr()) };
-    }
 }
 
 impl<E: Events> Drop for CmId<E> {
@@ -283,7 +276,11 @@ unsafe extern "C" fn handle<E: Events>(
             c_int::from(!adopted.get())
         }
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
-            E::event(context, Event::Established);
+            if !E::established(context) {
+                // An error would mean that it is over.
+                // SAFETY: The id is live while its handler runs, which may call this.
+                let _ = unsafe { bindings::rdma_disconnect(id) };
+            }
             0
         }
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => 0,

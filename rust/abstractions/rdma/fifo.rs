@@ -16,7 +16,10 @@
 
 use super::{
     chain::Chain,
-    cm::Events,
+    cm::{
+        CmId,
+        Events, //
+    },
     handover::Parting,
     qp::{
         Completion,
@@ -192,20 +195,21 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     }
 
     /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not. The
-    /// peer is told as `parting` says. Sleeps. A second call does nothing.
-    pub(crate) fn shut(&self, parting: Parting, mut f: impl FnMut(W)) {
-        let mut gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
-        match &mut gate {
-            Gate::Closed => return,
-            Gate::Open(qp) | Gate::Broken(qp) => qp.part(parting),
-            Gate::Opening => {}
-        }
-        // Waits until the device is done with all work. From here on none is posted.
-        drop(gate);
+    /// peer is told as `parting` says. Returns the id that is left, if there was a queue pair. Sleeps.
+    /// A second call does nothing.
+    pub(crate) fn shut(&self, parting: Parting, mut f: impl FnMut(W)) -> Option<CmId<E>> {
+        let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
+        let id = match gate {
+            Gate::Closed => return None,
+            // Waits until the device is done with all work. From here on none is posted.
+            Gate::Open(qp) | Gate::Broken(qp) => Some(qp.end(parting)),
+            Gate::Opening => None,
+        };
         while let Some((work, basis)) = self.take_any() {
             drop(basis);
             f(work);
         }
+        id
     }
 
     fn take_any(&self) -> Option<(W, Option<W::Basis>)> {

@@ -2,9 +2,9 @@
 
 //! Queue pairs: the hardware half of a connection.
 //!
-//! A [`Qp`] is posted to by its [`Fifo`](super::fifo::Fifo); dropping it disconnects, waits until all
-//! posted work has completed and its completions were handled, and destroys queue pair and id, or
-//! keeps the latter, see [`Parting`].
+//! A [`Qp`] is posted to by its [`Fifo`](super::fifo::Fifo); dropping it, or [`Qp::end`], disconnects,
+//! waits until all posted work has completed and its completions were handled, and destroys the queue
+//! pair. The id goes last, or is what is left.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -162,13 +162,13 @@ pub(crate) struct Parts<'a, H: Handler> {
     pub(crate) max_read_sge: u32,
 }
 
-/// A queue pair on its id.
+/// A queue pair, without its id; dropping it destroys it.
 ///
 /// # Invariants
 ///
-/// `id` has a live queue pair with context `_context` and completions in `slots`, which stay where
-/// they are.
-pub(crate) struct Qp<H: Handler, E: Events> {
+/// `id` is live and has a live queue pair with context `_context` and completions in `slots`, which
+/// stay where they are.
+struct Pair<H: Handler> {
     slots: KVec<Slot>,
     buffers: Buffers,
     _context: Arc<H>,
@@ -176,6 +176,20 @@ pub(crate) struct Qp<H: Handler, E: Events> {
     srq: Option<Arc<Srq<H>>>,
     receive_cq: Share,
     send_cq: Share,
+    id: *mut bindings::rdma_cm_id,
+    parting: Parting,
+}
+
+// SAFETY: Ids and their queue pairs may be used on any thread; all else is `Send`.
+unsafe impl<H: Handler> Send for Pair<H> {}
+
+/// A queue pair on its id.
+///
+/// # Invariants
+///
+/// `pair` is that of `id`, and goes first.
+pub(crate) struct Qp<H: Handler, E: Events> {
+    pair: Pair<H>,
     id: CmId<E>,
 }
 
@@ -204,7 +218,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let mut slots = KVec::with_capacity(parts.depth as usize, GFP_KERNEL)?;
         for index in 0..parts.depth as usize {
             let cqe = bindings::ib_cqe {
-                done: Some(Self::done),
+                done: Some(Pair::<H>::done),
             };
             slots.push(Slot { cqe, index }, GFP_KERNEL)?;
         }
@@ -212,7 +226,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let max_read_sge = parts.max_read_sge as usize;
         let buffers = Buffers::new(parts.pd, parts.chain, max_sge, max_read_sge)?;
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
-        attr.event_handler = Some(Self::event);
+        attr.event_handler = Some(Pair::<H>::event);
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
         attr.send_cq = parts.send_cq.cq().as_ptr();
         attr.recv_cq = parts.receive_cq.cq().as_ptr();
@@ -240,7 +254,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // has destroyed the queue pair.
         to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), parts.pd.as_ptr(), &mut attr) })?;
         // INVARIANT: As just made; `slots` does not grow, and its memory does not move.
-        let this = Self {
+        let pair = Pair {
             slots,
             buffers,
             _context: context,
@@ -248,14 +262,17 @@ impl<H: Handler, E: Events> Qp<H, E> {
             srq,
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
-            id,
+            id: id.as_ptr(),
+            parting: Parting::Now,
         };
-        if this.srq.is_none() {
-            let qp = NonNull::new(this.as_ptr()).ok_or(EINVAL)?;
-            // SAFETY: The queue pair was just made so, for this pool alone by `claim`; `drop` closes
-            // the pool.
-            unsafe { this.pool.set_own(qp) };
-            this.pool.grow(parts.first_receives)?;
+        // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
+        let this = Self { pair, id };
+        if this.pair.srq.is_none() {
+            let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
+            // SAFETY: The queue pair was just made so, for this pool alone by `claim`; the pair's
+            // `drop` closes the pool.
+            unsafe { this.pair.pool.set_own(qp) };
+            this.pair.pool.grow(parts.first_receives)?;
         }
         Ok(this)
     }
@@ -265,24 +282,27 @@ impl<H: Handler, E: Events> Qp<H, E> {
         &self.id
     }
 
-    /// How the peer is to learn of the end; it is told at once if this is never called.
-    pub(super) fn part(&mut self, parting: Parting) {
-        self.id.part(parting);
+    /// Destroys the queue pair, of whose end the peer learns as `parting` says; returns the id. Sleeps.
+    pub(super) fn end(self, parting: Parting) -> CmId<E> {
+        let Self { mut pair, mut id } = self;
+        pair.parting = parting;
+        id.part(parting);
+        drop(pair);
+        id
     }
 
     /// How many work requests can be posted at once.
     pub(super) fn depth(&self) -> usize {
-        self.slots.len()
+        self.pair.slots.len()
     }
 
     fn as_ptr(&self) -> *mut bindings::ib_qp {
-        // SAFETY: By the type invariant; `qp` does not change until `drop`.
-        unsafe { (*self.id.as_ptr()).qp }
+        self.pair.as_ptr()
     }
 
     /// Begins an empty chain, in place of the one that was posted last.
     pub(super) fn begin<'m>(&mut self) -> Chain<'_, 'm> {
-        self.buffers.begin()
+        self.pair.buffers.begin()
     }
 
     /// Posts the chain that was built last, whose work gets the slots from `first` on, round their
@@ -297,9 +317,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
     /// What the chain names stays as it is until the completion of its last work request, or of a
     /// later one, or until this `Qp` is dropped.
     pub(super) unsafe fn post(&mut self, first: usize, signal: bool) -> Result {
-        let count = self.slots.len();
-        let slots = self.slots.as_ptr();
-        let wr = self.buffers.link(signal, |i| {
+        let count = self.pair.slots.len();
+        let slots = self.pair.slots.as_ptr();
+        let wr = self.pair.buffers.link(signal, |i| {
             let index = first.saturating_add(i);
             let index = index.checked_sub(count).unwrap_or(index);
             // CAST: `cqe` is the first field; it is not written to.
@@ -314,10 +334,17 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // requirements of this function.
         to_result(unsafe { bindings::ib_post_send(self.as_ptr(), wr, &mut bad) })
     }
+}
+
+impl<H: Handler> Pair<H> {
+    fn as_ptr(&self) -> *mut bindings::ib_qp {
+        // SAFETY: By the type invariant; `qp` does not change until `drop`.
+        unsafe { (*self.id).qp }
+    }
 
     /// # Safety
     ///
-    /// The RDMA core calls this for work of a queue pair that [`Self::new`] made.
+    /// The RDMA core calls this for work of a queue pair that [`Qp::new`] made.
     unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
         // SAFETY: By the safety requirements of this function.
@@ -339,7 +366,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
 
     /// # Safety
     ///
-    /// The RDMA core calls this for a queue pair that [`Self::new`] made.
+    /// The RDMA core calls this for a queue pair that [`Qp::new`] made.
     unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
         // SAFETY: By the safety requirements of this function.
         let event = unsafe { (*event).event };
@@ -356,18 +383,23 @@ impl<H: Handler, E: Events> Qp<H, E> {
 
     /// # Safety
     ///
-    /// `context` is of a queue pair that [`Self::new`] made, and that is not destroyed for `'a`.
+    /// `context` is of a queue pair that [`Qp::new`] made, and that is not destroyed for `'a`.
     unsafe fn handler<'a>(context: *mut c_void) -> ArcBorrow<'a, H> {
         // CAST: `new` has set it to this type.
-        // SAFETY: By the safety requirements of this function the `Qp` keeps its `Arc`.
+        // SAFETY: By the safety requirements of this function the `Pair` keeps its `Arc`.
         unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) }
     }
 }
 
-impl<H: Handler, E: Events> Drop for Qp<H, E> {
+impl<H: Handler> Drop for Pair<H> {
     fn drop(&mut self) {
         self.pool.close_own();
-        self.id.disconnect();
+        if self.parting == Parting::Now {
+            // Ends the connection, without waiting for the peer. The error only says that there is none
+            // (any more).
+            // SAFETY: The id is live by the type invariant.
+            let _ = unsafe { bindings::rdma_disconnect(self.id) };
+        }
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
         unsafe { bindings::ib_drain_sq(self.as_ptr()) };
@@ -388,7 +420,7 @@ impl<H: Handler, E: Events> Drop for Qp<H, E> {
         self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
-        unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) };
+        unsafe { bindings::rdma_destroy_qp(self.id) };
         if self.srq.is_none() {
             self.pool.unmap_all();
         }
