@@ -3,7 +3,10 @@
 //! Received messages, and the buffers that they are in.
 
 use super::{
-    qp::Handler,
+    qp::{
+        Handler,
+        Status, //
+    },
     receive_pool::ReceivePool,
     receive_queue::RECEIVE_SIZE, //
 };
@@ -46,17 +49,16 @@ pub(super) struct Buffer<H: Handler> {
     pub(super) state: H::Call,
 }
 
-/// What the RDMA core calls when a buffer is filled or given up.
-type Completed = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
-
 impl<H: Handler> Buffer<H> {
     /// Makes one for `pool`, which is to free it. May sleep.
-    pub(super) fn new(pool: *const ReceivePool<H>, done: Completed) -> Result<NonNull<Self>> {
+    pub(super) fn new(pool: *const ReceivePool<H>) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
         // In place: it is large for a stack.
         let buffer = KBox::init(
             init!(Self {
-                cqe: bindings::ib_cqe { done: Some(done) },
+                cqe: bindings::ib_cqe {
+                    done: Some(Receive::<H>::done)
+                },
                 pool,
                 page,
                 addr: None,
@@ -88,10 +90,7 @@ impl<H: Handler> Receive<H> {
     /// # Safety
     ///
     /// A completion says that `buffer` of `pool` is not posted any more.
-    pub(super) unsafe fn complete(
-        pool: ArcBorrow<'_, ReceivePool<H>>,
-        buffer: NonNull<Buffer<H>>,
-    ) -> Self {
+    unsafe fn complete(pool: ArcBorrow<'_, ReceivePool<H>>, buffer: NonNull<Buffer<H>>) -> Self {
         // SAFETY: By the safety requirements of this function nobody else has the buffer.
         unsafe { pool.take_off(buffer) };
         // INVARIANT: By the safety requirements of this function.
@@ -101,11 +100,48 @@ impl<H: Handler> Receive<H> {
         }
     }
 
-    pub(super) fn pool(&self) -> &ReceivePool<H> {
-        &self.pool
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a Receive of a live pool, whose queue pairs have an `H` as
+    /// their context.
+    unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
+        // SAFETY: By the safety requirements of this function.
+        let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
+        // SAFETY: As above. These fields are valid whatever the status is.
+        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: As above; it means something if that is a success, and is some number otherwise.
+        let opcode = unsafe { (*wc).opcode };
+        // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
+        let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
+        // SAFETY: `raw` is not null.
+        let mut receive = unsafe { Self::complete(pool, NonNull::new_unchecked(raw)) };
+        let is_message =
+            status.is_success() && opcode != bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
+        if is_message {
+            // SAFETY: As above; the device has written so many bytes. Those of an RDMA Write with
+            // immediate data would be elsewhere.
+            receive.set_len(unsafe { (*wc).byte_len } as usize);
+        }
+        // SAFETY: A queue pair is destroyed after its completions were handled.
+        let context = unsafe { (*qp).qp_context };
+        // CAST: `Qp::new` has set it to an `Arc` of `H`, which the queue pair keeps.
+        // SAFETY: As above.
+        let handler = unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) };
+        if is_message {
+            H::received(handler, receive);
+        } else if status.is_success() {
+            drop(receive);
+            H::no_message(handler);
+        } else {
+            // A queue pair that has failed gives back at once what is posted to it.
+            receive.pool.close_own();
+            drop(receive);
+            H::receive_failed(handler, status);
+        }
     }
 
-    pub(super) fn set_len(&mut self, len: usize) {
+    fn set_len(&mut self, len: usize) {
         // SAFETY: By the type invariant.
         unsafe { (*self.buffer.as_ptr()).len = len.min(RECEIVE_SIZE) };
     }

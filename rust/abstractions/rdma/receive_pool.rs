@@ -3,7 +3,7 @@
 //! The buffers that messages are received in: those of all connections of a device, or, where that
 //! has no shared receive queue, of one connection.
 //!
-//! A buffer is posted to the queue, or belongs to a [`Receive`], or is kept aside because posting
+//! A buffer is posted to the queue, or belongs to a `Receive`, or is kept aside because posting
 //! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer
 //! dies in the middle of a Send) takes one from the queue and never completes. Hence the pool keeps
 //! a table of all buffers and frees them only after the queue is destroyed. When the device says
@@ -17,14 +17,8 @@
 
 use super::{
     device::Pd,
-    qp::{
-        Handler,
-        Status, //
-    },
-    receive::{
-        Buffer,
-        Receive, //
-    },
+    qp::Handler,
+    receive::Buffer,
     receive_queue::Queue,
     srq::Srq,
     transfer::{
@@ -240,7 +234,7 @@ impl<H: Handler> ReceivePool<H> {
                     return Ok(());
                 }
             }
-            let buffer = Buffer::new(Arc::as_ptr(self), Self::done)?;
+            let buffer = Buffer::new(Arc::as_ptr(self))?;
             {
                 let mut inner = self.inner.lock();
                 if inner.table.len() < self.max && inner.table.push_within_capacity(buffer).is_ok()
@@ -380,50 +374,9 @@ impl<H: Handler> ReceivePool<H> {
         unsafe { (*raw).len = 0 };
     }
 
-    /// Takes back a buffer from a [`Receive`].
+    /// Takes back a buffer from a `Receive`.
     pub(super) fn recycle(&self, buffer: NonNull<Buffer<H>>) {
         self.post(&mut self.inner.lock(), buffer);
-    }
-
-    /// # Safety
-    ///
-    /// The RDMA core calls this for a Receive of a live pool, whose queue pairs have an `H` as
-    /// their context.
-    unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-        // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
-        // SAFETY: By the safety requirements of this function.
-        let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
-        // SAFETY: As above. These fields are valid whatever the status is.
-        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
-        // SAFETY: As above; it means something if that is a success, and is some number otherwise.
-        let opcode = unsafe { (*wc).opcode };
-        // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
-        let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
-        // SAFETY: `raw` is not null.
-        let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw)) };
-        let is_message =
-            status.is_success() && opcode != bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
-        if is_message {
-            // SAFETY: As above; the device has written so many bytes. Those of an RDMA Write with
-            // immediate data would be elsewhere.
-            receive.set_len(unsafe { (*wc).byte_len } as usize);
-        }
-        // SAFETY: A queue pair is destroyed after its completions were handled.
-        let context = unsafe { (*qp).qp_context };
-        // CAST: `Qp::new` has set it to an `Arc` of `H`, which the queue pair keeps.
-        // SAFETY: As above.
-        let handler = unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) };
-        if is_message {
-            H::received(handler, receive);
-        } else if status.is_success() {
-            drop(receive);
-            H::no_message(handler);
-        } else {
-            // A queue pair that has failed gives back at once what is posted to it.
-            receive.pool().close_own();
-            drop(receive);
-            H::receive_failed(handler, status);
-        }
     }
 }
 
