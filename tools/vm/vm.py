@@ -167,6 +167,10 @@ class Images:
     def version(self) -> str:
         return (self.boot / "kernel/version").read_text().strip()
 
+    @property
+    def is_debug(self) -> bool:
+        return self.version.endswith("-debug")
+
     @classmethod
     def prepare(cls, kernel: str, module: Path | None = None) -> Images:
         def made_by(*command: str) -> Path:
@@ -203,6 +207,11 @@ class Job:
     env: dict[str, str] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)  # for /job
     tree: Path | None = None  # a folder that the VMs can mount, as 9p's "tree"
+    client: tuple[Images, Size] | None = None  # the client's VM, where it is not like the server's
+
+    def machine(self, images: Images, role: str) -> tuple[Images, Size]:
+        """What the VM of that role is."""
+        return self.client if self.client and role == "client" else (images, self.size)
 
 
 @dataclass
@@ -221,6 +230,7 @@ class Vm:
     """One QEMU process; `directory` becomes the VM's /job."""
 
     def __init__(self, images: Images, job: Job, role: str, index: int, directory: Path, sockets: Path):
+        images, size = job.machine(images, role)
         self.out = directory / "out"
         self.out.mkdir(parents=True)
         self.console = directory / "console.log"
@@ -248,7 +258,7 @@ class Vm:
             "MODULE": module,
             **job.env,
         }
-        snapshot = None if role == "shell" else images.snapshots.get(job.size)
+        snapshot = None if role == "shell" else images.snapshots.get(size)
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
         stdio = role == "shell"
         with contextlib.ExitStack() as stack:
@@ -256,7 +266,7 @@ class Vm:
             disk = stack.enter_context(tempfile.TemporaryFile(dir=directory))
             disk.truncate(DISK)
             path = Path(f"/proc/self/fd/{disk.fileno()}")
-            arguments = self.arguments(images, job, index, directory, sockets, stdio, path)
+            arguments = self.arguments(images, size, job.tree, index, directory, sockets, stdio, path)
             inherited = [disk.fileno()]
             self.monitor = None
             if snapshot:
@@ -291,7 +301,7 @@ class Vm:
             self.stop()
 
     def arguments(
-        self, images: Images, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
+        self, images: Images, size: Size, tree: Path | None, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
     ) -> list[str | Path]:
         # Emulated CPUs of a VM take turns: at the same time they would see the kernel's code while
         # the kernel patches it, and wait for those that the host has no CPU for.
@@ -303,8 +313,11 @@ class Vm:
             # translated again each time, which takes three times as long as to run it. Timers that are
             # exact to less than a tick cost QEMU a fifth of all that it does.
             append += " mitigations=off tsc=reliable norandmaps highres=off"
-        if images.snapshots.get(job.size) and not stdio:
+        if images.snapshots.get(size) and not stdio:
             append += " snapshot"  # for init
+        if images.is_debug:
+            # Not who has allocated what lies in slabs, as KASAN keeps that as well.
+            append += " slab_debug=FZP"
         first = index == 1
 
         def drive(name: str, path: Path, flags: str) -> list[str]:
@@ -318,22 +331,22 @@ class Vm:
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is where the toolchain is, which may be a folder of its own.
-        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", job.tree] if job.tree else [])]
+        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", tree] if tree else [])]
         # rxe drops what has come for a broken queue pair with interrupts off. A NIC that has its
         # buffers from a page pool, as those that are merged are, complains of it where locks are
         # checked, and nothing is checked any more.
-        merged = ",mrg_rxbuf=off" if images.version.endswith("-debug") else ""
+        merged = ",mrg_rxbuf=off" if images.is_debug else ""
         # All VMs of a kernel have the same devices, or none could start from another's snapshot.
         return [
             *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
-            "-m", str(job.size.mem), "-smp", str(job.size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-m", str(size.mem), "-smp", str(size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", str(images.boot / "vmlinuz"), "-initrd", str(images.boot / "initrd"), "-append", append,
             "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
             *drive("root", images.root / "root.img", "readonly=on,file.locking=off"),
             *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
-            *(share("tree", job.tree, ",readonly=on") if job.tree else []),
+            *(share("tree", tree, ",readonly=on") if tree else []),
             "-netdev", net, "-device", f"virtio-net-pci,netdev=net,host_mtu=9000{merged}",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
