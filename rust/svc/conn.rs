@@ -4,7 +4,8 @@
 //!
 //! A connection has three parts, as three parties let go of it at their own time. [`Connection`] is
 //! nfsd's: it lives as long as the `svc_xprt`. The [`Endpoint`] is the hardware's: queue pair and
-//! id, given back soon after the connection begins to close. [`Shared`] is what both need.
+//! id, given back soon after the connection begins to close (the id when the peer knows of it).
+//! [`Shared`] is what both need.
 //!
 //! Whoever finds a reason to end a connection calls [`Shared::close`]. The first cause is kept and
 //! reported; the rest happens on our workqueue. In any process context, unless said otherwise. The lock
@@ -73,8 +74,9 @@ use svcrdma_proto::{
     credits::Credits, //
 };
 
-/// How long a peer is waited for that is to confirm the end, in seconds: it is told every four seconds
-/// (`CMA_CM_RESPONSE_TIMEOUT` in drivers/infiniband/core/cma.c).
+/// How long a peer is waited for that is to confirm the end, in seconds. It is told again after the time
+/// that it has asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
+/// drivers/infiniband/core/cma.c).
 const LEAVING_SECONDS: u32 = 10;
 
 /// What the lock protects.
@@ -89,6 +91,8 @@ struct State {
     channel: Option<Channel>,
     /// Whether the peer was accepted, and has not confirmed yet that it is over.
     has_peer: bool,
+    /// Whether its device acknowledges nothing.
+    is_silent: bool,
     /// Until the queue pair is gone.
     counted: Option<Counted>,
 }
@@ -169,6 +173,7 @@ impl Shared {
             waited: 0,
             channel: None,
             has_peer: false,
+            is_silent: false,
             counted: Some(Counted::new(counters.clone())),
         };
         Arc::pin_init(
@@ -208,6 +213,11 @@ impl Shared {
     /// Whether the peer is told now that it is accepted, which takes a confirmation of the end.
     pub(super) fn set_has_peer(&self, has_peer: bool) {
         self.state.lock().has_peer = has_peer;
+    }
+
+    /// The peer's device acknowledges nothing: the peer may never confirm the end.
+    pub(super) fn note_silent(&self) {
+        self.state.lock().is_silent = true;
     }
 
     /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
@@ -263,17 +273,18 @@ impl Shared {
     /// and a peer that awaits a reply would wait for ever. Nor can it be told before it knows that it
     /// was accepted. `false` if there is nothing to wait for.
     fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
-        {
-            let mut state = self.state.lock();
-            if !state.has_peer {
-                // The id is dropped when this returns, not under the lock.
-                drop(state);
-                return false;
-            }
-            state.waited = 0;
-            state.phase = Phase::Leaving(id);
+        let mut state = self.state.lock();
+        if !state.has_peer {
+            // The id is dropped when this returns, not under the lock.
+            drop(state);
+            return false;
         }
-        if !self.device.let_leave(self.number) {
+        state.waited = 0;
+        let before = core::mem::replace(&mut state.phase, Phase::Leaving(id));
+        let is_silent = state.is_silent;
+        drop(state);
+        drop(before);
+        if !self.device.let_leave(self.number, is_silent) {
             self.hang_up();
         }
         true
@@ -476,6 +487,8 @@ impl Events for Shared {
                 shared.hang_up();
                 shared.close(Cause::Peer(event));
             }
+            // The peer does not know of that.
+            Event::AddressGone(event) => shared.close(Cause::Peer(event)),
             Event::DeviceRemoval => shared.close(Cause::DeviceRemoved),
         }
     }

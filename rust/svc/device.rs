@@ -61,6 +61,11 @@ const LOOK_AGAIN: Delta = Delta::from_millis(2);
 /// How many closed connections at most have their ids kept until the peer knows: some KiB each.
 const LEAVING: usize = 1024;
 
+/// The same for one whose peer's device acknowledges nothing, so that the peer hardly answers: what is
+/// told it stays among the 128 messages that a port's connection manager has under way (`sol_fc_max` in
+/// drivers/infiniband/core/mad.c).
+const SILENT_LEAVING: usize = 64;
+
 /// The state of a device's hardware objects.
 enum State {
     /// Not made yet, or not any more.
@@ -82,8 +87,9 @@ struct Connections {
 }
 
 impl Connections {
-    fn let_leave(&mut self, number: u64) -> bool {
-        if !self.is_open || self.leaving_count >= LEAVING {
+    fn let_leave(&mut self, number: u64, is_silent: bool) -> bool {
+        let most = if is_silent { SILENT_LEAVING } else { LEAVING };
+        if !self.is_open || self.leaving_count >= most {
             return false;
         }
         let Some(node) = self.table.remove_node(&number) else {
@@ -234,8 +240,8 @@ impl Device {
 
     /// The connection has no queue pair any more: it moves from the table to those that are leaving.
     /// `false` if there are too many of these, or the device is being removed. May sleep.
-    pub(super) fn let_leave(&self, number: u64) -> bool {
-        self.connections.lock().let_leave(number)
+    pub(super) fn let_leave(&self, number: u64, is_silent: bool) -> bool {
+        self.connections.lock().let_leave(number, is_silent)
     }
 
     /// Takes the connection out of the table. May sleep.
@@ -258,9 +264,9 @@ impl Device {
         }
     }
 
-    /// Whether the id of a connection may outlive its queue pair, see [`Parting`] and [`Shared`]'s `leave`: a device that is
-    /// about to be removed waits for the id, and iWARP ends the connection with the queue pair. May
-    /// sleep.
+    /// Whether the id of a connection may outlive its queue pair, see [`Parting`] and [`Shared`]'s
+    /// `leave`: a device that is about to be removed waits for the id, and iWARP ends the connection
+    /// with the queue pair. May sleep.
     ///
     /// [`Parting`]: crate::abstractions::rdma::handover::Parting
     pub(super) fn can_keep_ids(&self) -> bool {

@@ -377,6 +377,9 @@ impl Handler for Endpoint {
         if !status.is_success() {
             // What else is posted is flushed; `take_down` gives it all back.
             if !status.is_flush() {
+                if status.is_unacknowledged() {
+                    this.shared.note_silent();
+                }
                 this.shared.close(Cause::Send(status.code()));
             }
             return;

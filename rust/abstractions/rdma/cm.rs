@@ -62,6 +62,8 @@ pub(crate) trait Events: Send + Sync + 'static {
 pub(crate) enum Event {
     /// The connection is over; the number is the core's (`enum rdma_cm_event_type`).
     Gone(u32),
+    /// The device has another hardware address, so that nothing gets through; the number as above.
+    AddressGone(u32),
     /// The device goes, and waits until the id is destroyed.
     DeviceRemoval,
 }
@@ -286,6 +288,10 @@ unsafe extern "C" fn handle<E: Events>(
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => 0,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => {
             E::event(context, Event::DeviceRemoval);
+            0
+        }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => {
+            E::event(context, Event::AddressGone(kind));
             0
         }
         other => {

@@ -90,6 +90,11 @@ impl Status {
         self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
+    /// Whether the peer's device has acknowledged nothing, however often it was sent.
+    pub(crate) fn is_unacknowledged(self) -> bool {
+        self.0 == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
+    }
+
     /// The number.
     pub(crate) fn code(self) -> i32 {
         i32::try_from(self.0).unwrap_or(i32::MAX)
@@ -176,12 +181,15 @@ struct Pair<H: Handler> {
     srq: Option<Arc<Srq<H>>>,
     receive_cq: Share,
     send_cq: Share,
-    id: *mut bindings::rdma_cm_id,
+    id: RawId,
     parting: Parting,
 }
 
-// SAFETY: Ids and their queue pairs may be used on any thread; all else is `Send`.
-unsafe impl<H: Handler> Send for Pair<H> {}
+/// An id that somebody else owns.
+struct RawId(*mut bindings::rdma_cm_id);
+
+// SAFETY: Ids may be used on any thread.
+unsafe impl Send for RawId {}
 
 /// A queue pair on its id.
 ///
@@ -262,7 +270,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
             srq,
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
-            id: id.as_ptr(),
+            id: RawId(id.as_ptr()),
             parting: Parting::Now,
         };
         // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
@@ -339,7 +347,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
 impl<H: Handler> Pair<H> {
     fn as_ptr(&self) -> *mut bindings::ib_qp {
         // SAFETY: By the type invariant; `qp` does not change until `drop`.
-        unsafe { (*self.id).qp }
+        unsafe { (*self.id.0).qp }
     }
 
     /// # Safety
@@ -398,7 +406,7 @@ impl<H: Handler> Drop for Pair<H> {
             // Ends the connection, without waiting for the peer. The error only says that there is none
             // (any more).
             // SAFETY: The id is live by the type invariant.
-            let _ = unsafe { bindings::rdma_disconnect(self.id) };
+            let _ = unsafe { bindings::rdma_disconnect(self.id.0) };
         }
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
@@ -420,7 +428,7 @@ impl<H: Handler> Drop for Pair<H> {
         self.receive_cq.cq().drain();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
-        unsafe { bindings::rdma_destroy_qp(self.id) };
+        unsafe { bindings::rdma_destroy_qp(self.id.0) };
         if self.srq.is_none() {
             self.pool.unmap_all();
         }
