@@ -153,10 +153,12 @@ nfsd_up() {
 	# Nothing to reclaim after a fresh start; it refuses if grace is over already, and without nfsdcld,
 	# which it waits for a second only: then all of grace passes before anything may be opened.
 	{ echo Y >/proc/fs/nfsd/v4_end_grace; } 2>/dev/null || true
+	{ echo Y >/proc/fs/lockd/nlm_end_grace; } 2>/dev/null || true
 	wait_for 60 grace_is_over || fail "no end of grace"
 }
 
-grace_is_over() { [[ $(</proc/fs/nfsd/v4_end_grace) == Y ]]; }
+# Of NFSv4's opens and of all locks.
+grace_is_over() { [[ $(</proc/fs/nfsd/v4_end_grace) == Y && $(</proc/fs/lockd/nlm_end_grace) == Y ]]; }
 
 nfsd_down() { rpc.nfsd 0; }
 
