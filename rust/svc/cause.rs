@@ -3,8 +3,8 @@
 //! Causes: why connections end, as the log, the trace event and debugfs say it.
 
 use crate::abstractions::rdma::{
+    completion::Status, //
     handover::Parting,
-    qp::Status, //
 };
 use kernel::fmt;
 

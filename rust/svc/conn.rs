@@ -17,25 +17,21 @@ use super::{
     device::Device,
     endpoint::Endpoint,
     history::seconds_since,
-    phase::{
-        Doomed,
-        Phase, //
-    },
+    phase::Phase,
     stats::{
         self,
+        Counted,
         Counters, //
     },
+    teardown::LEAVING_SECONDS, //
 };
 use crate::abstractions::{
     addr::Addr,
     ratelimit,
-    rdma::{
-        cm::{
-            CmId,
-            Event,
-            Events, //
-        },
-        handover::Parting, //
+    rdma::cm::{
+        CmId,
+        Event,
+        Events, //
     },
     sunrpc::{
         backchannel::Channel,
@@ -64,55 +60,29 @@ use kernel::{
         Instant,
         Monotonic, //
     },
-    workqueue::{
-        Work,
-        WorkItem, //
-    },
+    workqueue::Work,
 };
 use svcrdma_proto::{
     cm::Peer,
     credits::Credits, //
 };
 
-/// How long a peer is waited for that is to confirm the end, in seconds. It is told again after the time
-/// that it has asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
-/// drivers/infiniband/core/cma.c).
-const LEAVING_SECONDS: u32 = 10;
-
 /// What the lock protects.
-struct State {
-    phase: Phase,
+pub(super) struct State {
+    pub(super) phase: Phase,
     credits: Credits,
     /// Calls that have come.
     calls: u64,
     /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
-    waited: u32,
+    pub(super) waited: u32,
     /// Who awaits replies of the client, while the connection is established.
-    channel: Option<Channel>,
+    pub(super) channel: Option<Channel>,
     /// Whether the peer was accepted, and has not confirmed yet that it is over.
-    has_peer: bool,
+    pub(super) has_peer: bool,
     /// Whether its device acknowledges nothing.
-    is_silent: bool,
+    pub(super) is_silent: bool,
     /// Until the queue pair is gone.
-    counted: Option<Counted>,
-}
-
-/// Counts a connection.
-struct Counted(Arc<Counters>);
-
-impl Counted {
-    fn new(counters: Arc<Counters>) -> Self {
-        counters.connections.inc();
-        stats::HOST_CONNECTIONS.inc();
-        Self(counters)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.dec();
-        stats::HOST_CONNECTIONS.dec();
-    }
+    pub(super) counted: Option<Counted>,
 }
 
 /// What nfsd and the hardware share of a connection.
@@ -131,9 +101,9 @@ pub(crate) struct Shared {
     /// Calls that are complete.
     pub(super) inbox: Arc<Inbox<Call>>,
     #[pin]
-    state: SpinLock<State>,
+    pub(super) state: SpinLock<State>,
     is_closing: AtomicFlag,
-    queue: Arc<OwnedQueue>,
+    pub(super) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Shared>,
 }
@@ -268,46 +238,6 @@ impl Shared {
         }
     }
 
-    /// Keeps the id until the peer has confirmed that it knows of the end, for [`LEAVING_SECONDS`] at
-    /// most: destroying an id takes back what it has told the peer and was not sent yet, or was lost,
-    /// and a peer that awaits a reply would wait for ever. Nor can it be told before it knows that it
-    /// was accepted. `false` if there is nothing to wait for.
-    fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
-        let mut state = self.state.lock();
-        if !state.has_peer {
-            // The id is dropped when this returns, not under the lock.
-            drop(state);
-            return false;
-        }
-        state.waited = 0;
-        let before = core::mem::replace(&mut state.phase, Phase::Leaving(id));
-        let is_silent = state.is_silent;
-        drop(state);
-        drop(before);
-        if !self.device.let_leave(self.number, is_silent) {
-            self.hang_up();
-        }
-        true
-    }
-
-    /// The peer knows of the end, or is waited for no longer.
-    pub(super) fn hang_up(self: &Arc<Self>) {
-        let is_doomed = {
-            let mut state = self.state.lock();
-            state.has_peer = false;
-            state.phase.hang_up()
-        };
-        if is_doomed {
-            self.take_down();
-        }
-    }
-
-    /// Has the workqueue take down what is doomed: once.
-    fn take_down(self: &Arc<Self>) {
-        // An error would mean that it is queued already.
-        let _ = self.queue.enqueue(self.clone());
-    }
-
     /// Whether it begins to close, or has: nothing is worth starting for it any more.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
@@ -439,40 +369,6 @@ pub(super) struct Snapshot {
     pub(super) granted: u32,
     /// Its hardware half, if it is established.
     pub(super) endpoint: Option<Arc<Endpoint>>,
-}
-
-impl WorkItem for Shared {
-    type Pointer = Arc<Shared>;
-
-    /// Takes a closing connection down: first the queue pair, and the id when the peer knows. Sleeps.
-    fn run(this: Arc<Shared>) {
-        let (doomed, channel, counted) = {
-            let mut state = this.state.lock();
-            let (doomed, channel) = (state.phase.take_doomed(), state.channel.take());
-            (doomed, channel, state.counted.take())
-        };
-        drop(channel);
-        let told = match doomed {
-            Doomed::Endpoint(endpoint, parting) => {
-                let can_keep = this.device.can_keep_ids();
-                let parting = if can_keep { parting } else { Parting::Now };
-                let id = endpoint.take_down(parting);
-                id.filter(|_| can_keep && parting == Parting::Now)
-            }
-            Doomed::Id(id) => {
-                drop(id);
-                None
-            }
-            Doomed::Unsettled | Doomed::Nothing => None,
-        };
-        drop(counted);
-        if told.is_some_and(|id| this.leave(id)) {
-            return;
-        }
-        this.state.lock().phase = Phase::Dead;
-        this.device.forget(this.number);
-        trace::dead(this.number);
-    }
 }
 
 impl Events for Shared {

@@ -11,6 +11,7 @@
 use super::{
     cause::Cause,
     conn::Shared,
+    connections::Connections,
     hardware::Hardware,
     history::History,
     pool::Pools,
@@ -34,7 +35,6 @@ use crate::abstractions::{
 use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
-    rbtree::RBTree,
     sync::{
         atomic::{
             Atomic,
@@ -58,14 +58,6 @@ use svcrdma_proto::credits::Room;
 /// How long removal waits before it looks again whether all connections are taken down.
 const LOOK_AGAIN: Delta = Delta::from_millis(2);
 
-/// How many closed connections at most have their ids kept until the peer knows: some KiB each.
-const LEAVING: usize = 1024;
-
-/// The same for one whose peer's device acknowledges nothing, so that the peer hardly answers: what is
-/// told it stays among the 128 messages that a port's connection manager has under way (`sol_fc_max` in
-/// drivers/infiniband/core/mad.c).
-const SILENT_LEAVING: usize = 64;
-
 /// The state of a device's hardware objects.
 enum State {
     /// Not made yet, or not any more.
@@ -74,53 +66,6 @@ enum State {
     Used(Arc<Hardware>),
     /// The device is gone.
     Removed,
-}
-
-/// The connections of a device, pending ones included.
-struct Connections {
-    table: RBTree<u64, Arc<Shared>>,
-    /// Those of which only the id is left.
-    leaving: RBTree<u64, Arc<Shared>>,
-    leaving_count: usize,
-    /// Whether more may come.
-    is_open: bool,
-}
-
-impl Connections {
-    fn let_leave(&mut self, number: u64, is_silent: bool) -> bool {
-        let most = if is_silent { SILENT_LEAVING } else { LEAVING };
-        if !self.is_open || self.leaving_count >= most {
-            return false;
-        }
-        let Some(node) = self.table.remove_node(&number) else {
-            return false;
-        };
-        self.leaving.insert(node);
-        self.leaving_count = self.leaving_count.saturating_add(1);
-        true
-    }
-
-    fn take(&mut self, number: u64) -> Option<Arc<Shared>> {
-        if let Some(shared) = self.table.remove(&number) {
-            return Some(shared);
-        }
-        let shared = self.leaving.remove(&number)?;
-        self.leaving_count = self.leaving_count.saturating_sub(1);
-        Some(shared)
-    }
-
-    fn are_gone(&self) -> bool {
-        self.table.is_empty() && self.leaving.is_empty()
-    }
-
-    fn new() -> Self {
-        Self {
-            table: RBTree::new(),
-            leaving: RBTree::new(),
-            leaving_count: 0,
-            is_open: true,
-        }
-    }
 }
 
 /// A device.
@@ -227,15 +172,7 @@ impl Device {
 
     /// Keeps `shared` in the table of connections until [`Self::forget`]. May sleep.
     pub(super) fn remember(&self, shared: &Arc<Shared>) -> Result {
-        let mut connections = self.connections.lock();
-        if !connections.is_open {
-            return Err(ENODEV);
-        }
-        let (number, shared) = (shared.number(), shared.clone());
-        connections
-            .table
-            .try_create_and_insert(number, shared, GFP_KERNEL)?;
-        Ok(())
+        self.connections.lock().add(shared)
     }
 
     /// The connection has no queue pair any more: it moves from the table to those that are leaving.
@@ -280,7 +217,7 @@ impl Device {
 
     /// The number of those of which only the id is left. May sleep.
     pub(super) fn leaving_count(&self) -> usize {
-        self.connections.lock().leaving_count
+        self.connections.lock().leaving.values().count()
     }
 
     fn has_connections(&self) -> bool {

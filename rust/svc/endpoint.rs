@@ -28,6 +28,10 @@ use crate::abstractions::{
     page::PAGE_SIZE,
     rdma::{
         cm::CmId,
+        completion::{
+            Completion,
+            Status, //
+        },
         fifo::{
             self,
             Fifo,
@@ -36,10 +40,8 @@ use crate::abstractions::{
         },
         handover::Parting,
         qp::{
-            Completion,
             Handler,
-            Qp,
-            Status, //
+            Qp, //
         },
         receive::Receive,
         srq::Receives, //

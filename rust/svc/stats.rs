@@ -188,3 +188,21 @@ impl Files for Counters {
         Ok(files)
     }
 }
+
+/// Counts a connection until it is dropped.
+pub(super) struct Counted(Arc<Counters>);
+
+impl Counted {
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        counters.connections.inc();
+        HOST_CONNECTIONS.inc();
+        Self(counters)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.dec();
+        HOST_CONNECTIONS.dec();
+    }
+}

@@ -20,9 +20,9 @@ use super::{
         CmId,
         Events, //
     },
+    completion::Completion,
     handover::Parting,
     qp::{
-        Completion,
         Handler,
         Qp, //
     },

@@ -9,6 +9,7 @@
 pub(crate) mod chain;
 pub(crate) mod client;
 pub(crate) mod cm;
+pub(crate) mod completion;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod fifo;

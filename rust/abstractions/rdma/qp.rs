@@ -17,6 +17,10 @@ use super::{
         CmId,
         Events, //
     },
+    completion::{
+        Completion,
+        Status, //
+    },
     cq::{
         Completes,
         Share, //
@@ -31,15 +35,11 @@ use super::{
     },
 };
 use crate::abstractions::bindings;
-use core::{
-    cell::Cell,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
     error::to_result,
     ffi::c_void,
     prelude::*,
-    str::CStr,
     sync::{
         Arc,
         ArcBorrow, //
@@ -69,72 +69,6 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// The device reports an error of the queue pair. In any context, with hard interrupts
     /// perhaps disabled: takes no locks.
     fn failed(this: ArcBorrow<'_, Self>);
-}
-
-/// How work ended (`enum ib_wc_status`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Status(bindings::ib_wc_status);
-
-impl Status {
-    pub(super) fn new(status: bindings::ib_wc_status) -> Self {
-        Self(status)
-    }
-
-    /// Whether it was done.
-    pub(crate) fn is_success(self) -> bool {
-        self.0 == bindings::ib_wc_status_IB_WC_SUCCESS
-    }
-
-    /// Whether it was not tried, because the queue pair is in error.
-    pub(crate) fn is_flush(self) -> bool {
-        self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
-    }
-
-    /// Whether the peer's device has acknowledged nothing, however often it was sent.
-    pub(crate) fn is_unacknowledged(self) -> bool {
-        self.0 == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
-    }
-
-    /// The number.
-    pub(crate) fn code(self) -> i32 {
-        i32::try_from(self.0).unwrap_or(i32::MAX)
-    }
-
-    /// What the RDMA core calls it.
-    pub(crate) fn name(code: i32) -> &'static CStr {
-        // SAFETY: The function takes any number and returns a static string.
-        unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(code as bindings::ib_wc_status)) }
-    }
-}
-
-/// The end of posted work. A handler sees it before any later one of its queue pair, as only the
-/// worker of the send queue's completion queue handles these.
-pub(crate) struct Completion {
-    qp: *mut bindings::ib_qp,
-    slot: usize,
-    status: Status,
-    /// Whether all that it stands for was given back.
-    spent: Cell<bool>,
-}
-
-impl Completion {
-    /// How the work ended.
-    pub(crate) fn status(&self) -> Status {
-        self.status
-    }
-
-    pub(super) fn is_spent(&self) -> bool {
-        self.spent.get()
-    }
-
-    pub(super) fn spend(&self) {
-        self.spent.set(true);
-    }
-
-    /// The slot of the work, if it is work of `qp`.
-    pub(super) fn slot_of<H: Handler, E: Events>(&self, qp: &Qp<H, E>) -> Option<usize> {
-        (self.qp == qp.as_ptr()).then_some(self.slot)
-    }
 }
 
 /// A place in the send queue: names posted work in its completion.
@@ -304,7 +238,7 @@ impl<H: Handler, E: Events> Qp<H, E> {
         self.pair.slots.len()
     }
 
-    fn as_ptr(&self) -> *mut bindings::ib_qp {
+    pub(super) fn as_ptr(&self) -> *mut bindings::ib_qp {
         self.pair.as_ptr()
     }
 
@@ -363,12 +297,7 @@ impl<H: Handler> Pair<H> {
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
         // SAFETY: As for the slots.
         let handler = unsafe { Self::handler((*qp).qp_context) };
-        let completion = Completion {
-            qp,
-            slot: index,
-            status,
-            spent: Cell::new(false),
-        };
+        let completion = Completion::new(qp, index, status);
         H::sent(handler, &completion);
     }
 

@@ -3,10 +3,8 @@
 //! Received messages, and the buffers that they are in.
 
 use super::{
-    qp::{
-        Handler,
-        Status, //
-    },
+    completion::Status,
+    qp::Handler,
     receive_pool::ReceivePool,
     receive_queue::RECEIVE_SIZE, //
 };

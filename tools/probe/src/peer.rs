@@ -175,7 +175,7 @@ impl Peer {
         let left = deadline.saturating_duration_since(Instant::now());
         let wakeup = self.endpoint.wait(left)?;
         if matches!(wakeup, Wakeup::Completion(Completion { id: SEND, .. })) {
-            // One more than was posted: siw completes in the end what it has refused.
+            // With siw there was one more than had been posted.
             self.sending = self.sending.saturating_sub(1);
         }
         Ok(wakeup)

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Taking a connection down: first the queue pair, and the id when the peer knows of the end.
+
+use super::{
+    conn::Shared,
+    phase::{
+        Doomed,
+        Phase, //
+    },
+};
+use crate::abstractions::{
+    rdma::{
+        cm::CmId,
+        handover::Parting, //
+    },
+    trace,
+};
+use kernel::{
+    sync::Arc,
+    workqueue::WorkItem, //
+};
+
+/// How long a peer is waited for that is to confirm the end, in seconds. It is told again after the time
+/// that it has asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
+/// drivers/infiniband/core/cma.c).
+pub(super) const LEAVING_SECONDS: u32 = 10;
+
+impl Shared {
+    /// Keeps the id until the peer has confirmed that it knows of the end, for [`LEAVING_SECONDS`] at
+    /// most: destroying an id takes back what it has told the peer and was not sent yet, or was lost,
+    /// and a peer that awaits a reply would wait for ever. Nor can it be told before it knows that it
+    /// was accepted. `false` if there is nothing to wait for.
+    fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
+        let mut state = self.state.lock();
+        if !state.has_peer {
+            // The id is dropped when this returns, not under the lock.
+            drop(state);
+            return false;
+        }
+        state.waited = 0;
+        let before = core::mem::replace(&mut state.phase, Phase::Leaving(id));
+        let is_silent = state.is_silent;
+        drop(state);
+        drop(before);
+        if !self.device.let_leave(self.number(), is_silent) {
+            self.hang_up();
+        }
+        true
+    }
+
+    /// The peer knows of the end, or is waited for no longer.
+    pub(super) fn hang_up(self: &Arc<Self>) {
+        let is_doomed = {
+            let mut state = self.state.lock();
+            state.has_peer = false;
+            state.phase.hang_up()
+        };
+        if is_doomed {
+            self.take_down();
+        }
+    }
+
+    /// Has the workqueue take down what is doomed: once.
+    pub(super) fn take_down(self: &Arc<Self>) {
+        // An error would mean that it is queued already.
+        let _ = self.queue.enqueue(self.clone());
+    }
+}
+
+impl WorkItem for Shared {
+    type Pointer = Arc<Shared>;
+
+    /// Takes a closing connection down: first the queue pair, and the id when the peer knows. Sleeps.
+    fn run(this: Arc<Shared>) {
+        let (doomed, channel, counted) = {
+            let mut state = this.state.lock();
+            let (doomed, channel) = (state.phase.take_doomed(), state.channel.take());
+            (doomed, channel, state.counted.take())
+        };
+        drop(channel);
+        let told = match doomed {
+            Doomed::Endpoint(endpoint, parting) => {
+                let can_keep = this.device.can_keep_ids();
+                let parting = if can_keep { parting } else { Parting::Now };
+                let id = endpoint.take_down(parting);
+                id.filter(|_| can_keep && parting == Parting::Now)
+            }
+            Doomed::Id(id) => {
+                drop(id);
+                None
+            }
+            Doomed::Unsettled | Doomed::Nothing => None,
+        };
+        drop(counted);
+        if told.is_some_and(|id| this.leave(id)) {
+            return;
+        }
+        this.state.lock().phase = Phase::Dead;
+        this.device.forget(this.number());
+        trace::dead(this.number());
+    }
+}
