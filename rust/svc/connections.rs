@@ -41,7 +41,7 @@ impl Connections {
     /// As [`Device::let_leave`](super::device::Device::let_leave).
     pub(super) fn let_leave(&mut self, number: u64, is_silent: bool) -> bool {
         let most = if is_silent { SILENT_LEAVING } else { LEAVING };
-        if !self.is_open || self.leaving.values().count() >= most {
+        if !self.is_open || self.leaving_count() >= most {
             return false;
         }
         let Some(node) = self.table.remove_node(&number) else {
@@ -49,6 +49,14 @@ impl Connections {
         };
         self.leaving.insert(node);
         true
+    }
+
+    /// The number of those of which only the id is left.
+    pub(super) fn leaving_count(&self) -> usize {
+        // Not `count`, which the compiler takes for something that can overflow.
+        self.leaving
+            .values()
+            .fold(0, |n: usize, _| n.saturating_add(1))
     }
 
     /// Takes the connection out, wherever it is.

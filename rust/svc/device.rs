@@ -217,7 +217,7 @@ impl Device {
 
     /// The number of those of which only the id is left. May sleep.
     pub(super) fn leaving_count(&self) -> usize {
-        self.connections.lock().leaving.values().count()
+        self.connections.lock().leaving_count()
     }
 
     fn has_connections(&self) -> bool {
