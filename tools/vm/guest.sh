@@ -240,9 +240,8 @@ verdict() {
 retire() {
 	umount -a -t nfs,nfs4
 	[[ ! -e /proc/fs/nfsd/threads ]] || nfsd_down
-	: >/tmp/svcrdma.symbols
 	[[ -e /sys/module/svcrdma ]] || return 0
-	grep -F '[svcrdma]' /proc/kallsyms | sort >/tmp/svcrdma.symbols
+	grep -F '[svcrdma]' /proc/kallsyms | sort >/run/svcrdma.symbols
 	wait_for 120 rmmod svcrdma || { echo "FAIL: svcrdma cannot be unloaded" >&2; return 1; }
 }
 
@@ -283,6 +282,7 @@ leak_check() {
 	local ours
 	[[ -w $LEAKS ]] || { echo "FAIL: kmemleak has given up (see the kernel log)" >&2; return 1; }
 	# What has no reference now is a leak if it is the same at the second look, and not young.
+	touch /run/svcrdma.symbols
 	echo scan >"$LEAKS"
 	sleep 5
 	echo scan >"$LEAKS"
@@ -312,7 +312,7 @@ leaks_of_ours() {
 			$0 = $0 " " found
 		}
 		{ record = record $0 "\n" }
-		END { show() }' /tmp/svcrdma.symbols -
+		END { show() }' /run/svcrdma.symbols -
 }
 
 # counter_above NAME NUMBER, counter_is NAME NUMBER: whether a counter of this VM is.
