@@ -29,8 +29,8 @@ pub(super) const LEAVING_SECONDS: u32 = 10;
 impl Shared {
     /// Keeps the id until the peer has confirmed that it knows of the end, for [`LEAVING_SECONDS`] at
     /// most: destroying an id takes back what it has told the peer and was not sent yet, or was lost,
-    /// and a peer that awaits a reply would wait for ever. Nor can it be told before it knows that it
-    /// was accepted. `false` if there is nothing to wait for.
+    /// and a peer that awaits a reply would wait until it gives up by itself. Nor can it be told before
+    /// it knows that it was accepted. `false` if there is nothing to wait for.
     fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
         let mut state = self.state.lock();
         if !state.has_peer {

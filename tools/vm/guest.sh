@@ -12,10 +12,13 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 skip() { echo "SKIP: $*" >&2; exit 77; }
 note() { echo "$*" >&2; }
 
+# Times that a limit is as long as on a machine that is not busy.
+SLOW=$((${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1))
+
 # wait_for SECONDS COMMAND...: until it succeeds; fails after that time, SLOW= times as long. On the
 # debug kernel all takes longer.
 wait_for() {
-	local end=$((SECONDS + $1 * (${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1)))
+	local end=$((SECONDS + $1 * SLOW))
 	[[ ! -e $LEAKS ]] || ((end += 3 * $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
@@ -24,9 +27,10 @@ wait_for() {
 	done
 }
 
-# nap: a tenth of a second. An emulated CPU takes as long to start a program as to do much else,
+# nap [SECONDS]: a tenth of a second. An emulated CPU takes as long to start a program as to do much else,
 # so what is done again and again has none: here, in `server` and in `counter`.
-nap() { read -r -t 0.1 -u "$NEVER" _ || true; }
+# shellcheck disable=SC2120 # life.upgrade says for how long, on the server
+nap() { read -r -t "${1:-0.1}" -u "$NEVER" _ || true; }
 exec {NEVER}<> <(:)
 
 # ---- the other VM ---------------------------------------------------------
