@@ -24,7 +24,7 @@ need_root() {
 # need_space MIB DIR: before a folder is filled, not after an hour.
 need_space() {
 	local have
-	mkdir -p "$2" || die "cannot create $2: run as root, or set SVCRDMA_CACHE to a folder of yours"
+	mkdir -p "$2" || die "cannot create $2: run as root"
 	have=$(df --output=avail -BM "$2" | tail -n1 | tr -dc 0-9)
 	((have >= $1)) ||
 		die "no space: $2 has $have MiB free and $1 are needed; free some, or set SVCRDMA_CACHE to another disk"
