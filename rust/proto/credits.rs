@@ -8,9 +8,12 @@
 //! many Calls unanswered at a time since the last look at it, or has made as many: others may be on
 //! the wire, so how many wait here is too little to go by.
 //!
-//! What is enforced is the room that there is, which no grant exceeds: the client may not have seen
-//! yet that its grant has shrunk, and may have given up a Call that is unanswered here, which it
-//! does not count any more.
+//! What is enforced at once is the room that there is, which no grant exceeds: the client may have
+//! given up a Call that is unanswered here, which it does not count any more. Where room is short it
+//! is held to its grant, too, see [`Credits::over`].
+//!
+//! Other messages than Calls cost no credit. Of those that nobody waits for a client may send as many
+//! as Calls, and some more.
 
 /// The grant that a connection begins with, unless its limit is lower.
 pub const START: u32 = 32;
@@ -18,9 +21,16 @@ pub const START: u32 = 32;
 /// The grant below which a shortage does not push it.
 const LEAST: u32 = 4;
 
+/// How many messages that nobody waits for a client may send beside one for each Call.
+const SLACK: u32 = 1024;
+
 /// The client has more unanswered Calls than there can be credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
+
+/// The client sends too many messages that nobody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unasked;
 
 /// How much room a server has for more Calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +60,7 @@ impl Room {
 ///
 /// # Invariants
 ///
-/// `grant` and `most` are at least 1; `unanswered` never exceeds `most`.
+/// `grant` and `most` are at least 1; `unanswered` never exceeds `most`, nor `slack` [`SLACK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// How many Calls we want unanswered at most.
@@ -64,6 +74,12 @@ pub struct Credits {
     peak: u32,
     /// Calls since the last look.
     calls: u32,
+    /// The most Calls that a client which keeps to its grants can have unanswered.
+    held: u32,
+    /// Seconds for which it has had more.
+    over: u32,
+    /// How many messages that nobody waits for it may send yet.
+    slack: u32,
 }
 
 impl Credits {
@@ -78,6 +94,9 @@ impl Credits {
             unanswered: 0,
             peak: 0,
             calls: 0,
+            held: grant,
+            over: 0,
+            slack: SLACK,
         }
     }
 
@@ -104,6 +123,7 @@ impl Credits {
         self.unanswered = self.unanswered.saturating_add(1);
         self.peak = self.peak.max(self.unanswered);
         self.calls = self.calls.saturating_add(1);
+        self.slack = self.slack.saturating_add(1).min(SLACK);
         self.requested = requested.into().unwrap_or(self.requested);
         Ok(())
     }
@@ -119,7 +139,31 @@ impl Credits {
         };
         // INVARIANT: at least 1.
         self.grant = grant.min(limit).min(self.most).max(1);
-        self.grant.min(self.requested).max(1)
+        let granted = self.grant.min(self.requested).max(1);
+        // Each reply ends one Call: whoever has used a larger grant comes down to this one like that.
+        self.held = granted.max(self.held.saturating_sub(1));
+        granted
+    }
+
+    /// A message was received that costs no credit and that nobody waits for.
+    ///
+    /// # Errors
+    ///
+    /// [`Unasked`] if there were too many of them.
+    pub fn on_unasked(&mut self) -> Result<(), Unasked> {
+        self.slack = self.slack.checked_sub(1).ok_or(Unasked)?;
+        Ok(())
+    }
+
+    /// Returns for how many seconds the client has had more Calls unanswered than its grants allow;
+    /// `seconds` have passed since it was asked last. A client that gives up Calls may have more for as
+    /// long as the server is at these.
+    pub fn over(&mut self, seconds: u32) -> u32 {
+        self.over = match self.unanswered > self.held {
+            true => self.over.saturating_add(seconds),
+            false => 0,
+        };
+        self.over
     }
 
     /// Whether the client has used all of its grant since the last look.
@@ -242,6 +286,70 @@ mod tests {
             credits.grant()
         });
         assert_eq!(grants, [LIMIT, LIMIT / 2, START, START]);
+    }
+
+    #[test]
+    fn who_keeps_to_its_grants_is_never_over() {
+        let mut credits = Credits::new(LIMIT);
+        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        // All at once: what the limit takes away is not to be had back at once.
+        for (room, limit, requested) in [
+            (Room::Short, LIMIT, LIMIT),
+            (Room::Plenty, 5, LIMIT),
+            (Room::Plenty, LIMIT, 3),
+            (Room::Short, LIMIT, LIMIT),
+        ] {
+            let mut granted = LIMIT;
+            for _ in 0..300 {
+                while credits.unanswered() < granted {
+                    assert_eq!(credits.on_call(requested), Ok(()));
+                }
+                assert_eq!(credits.over(2), 0);
+                granted = credits.on_reply(room, limit);
+                credits.on_end();
+                assert_eq!(credits.over(2), 0);
+            }
+            load(&mut credits, LIMIT, 1000, Room::Plenty);
+        }
+    }
+
+    #[test]
+    fn who_does_not_is_over_until_it_does() {
+        let mut credits = Credits::new(LIMIT);
+        // Before the first reply there is not even as much as that.
+        for _ in 0..START {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
+        assert_eq!(credits.over(2), 0);
+        assert_eq!(credits.on_call(LIMIT), Ok(()));
+        assert_eq!([credits.over(2), credits.over(2)], [2, 4]);
+        credits.on_end();
+        assert_eq!(credits.over(2), 0);
+
+        // A shrunken grant that it does not look at.
+        for _ in 0..2 * START {
+            credits.on_reply(Room::Short, LIMIT);
+            credits.on_end();
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
+        assert_eq!(credits.grant(), LEAST);
+        assert_eq!(credits.over(2), 2);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_bounded_by_calls() {
+        let mut credits = Credits::new(LIMIT);
+        for _ in 0..3 * SLACK {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+            credits.on_end();
+            assert_eq!(credits.on_unasked(), Ok(()));
+        }
+        // One was for the last Call.
+        for _ in 1..SLACK {
+            assert_eq!(credits.on_unasked(), Ok(()));
+        }
+        assert_eq!(credits.on_unasked(), Err(Unasked));
+        assert_eq!(credits.on_unasked(), Err(Unasked));
     }
 
     #[test]

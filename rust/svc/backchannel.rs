@@ -196,7 +196,7 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
     resume(endpoint);
     match is_done {
         true => endpoint.shared.counters.callback_replies.inc(),
-        false => endpoint.shared.counters.ignored.inc(),
+        false => endpoint.ignore(),
     }
 }
 
@@ -214,7 +214,7 @@ pub(super) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
             callbacks.has_refused.store(true, Relaxed);
             endpoint.shared.counters.callbacks_refused.inc();
         }
-        false => endpoint.shared.counters.ignored.inc(),
+        false => endpoint.ignore(),
     }
 }
 

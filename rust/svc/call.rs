@@ -164,9 +164,11 @@ pub(super) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
         }
         Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
         Ok(Received::Error { xid }) => backchannel::refused(endpoint, xid),
-        Ok(Received::Ignored) => endpoint.shared.counters.ignored.inc(),
+        Ok(Received::Ignored) => endpoint.ignore(),
         Err(e) => {
-            if e.answer() != Answer::Drop {
+            if e.answer() == Answer::Drop {
+                endpoint.shared.count_unasked();
+            } else {
                 call.unanswered = endpoint.shared.count_call(None);
                 if call.unanswered.is_none() {
                     endpoint.shared.close(Cause::CreditOverrun);

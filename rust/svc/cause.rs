@@ -51,6 +51,10 @@ pub(super) enum Cause {
     Dropped,
     /// The device reports an error of a queue by which all its connections receive.
     SharedQueue,
+    /// The peer sends too many messages that cost no credit and that nobody waits for.
+    Unasked,
+    /// The peer has had the device invalidate a registration.
+    Invalidation,
 }
 
 impl Cause {
@@ -77,6 +81,8 @@ impl Cause {
             Cause::NoMessage => (17, 0),
             Cause::Dropped => (18, 0),
             Cause::SharedQueue => (19, 0),
+            Cause::Unasked => (20, 0),
+            Cause::Invalidation => (21, 0),
         }
     }
 
@@ -126,6 +132,8 @@ impl fmt::Display for Cause {
             Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
             Cause::Dropped => f.write_str("nfsd has dropped a Call"),
             Cause::SharedQueue => f.write_str("a shared queue has failed"),
+            Cause::Unasked => f.write_str("too many messages that nobody waits for"),
+            Cause::Invalidation => f.write_str("a registration of the server was invalidated"),
         }
     }
 }

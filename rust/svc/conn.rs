@@ -265,6 +265,15 @@ impl Shared {
         counted.ok().map(|()| Unanswered(self.clone()))
     }
 
+    /// A message has come that costs no credit and that nobody waits for: too many of them end the
+    /// connection, as each takes a Receive buffer from others for a while.
+    pub(super) fn count_unasked(self: &Arc<Self>) {
+        let counted = self.state.lock().credits.on_unasked();
+        if counted.is_err() {
+            self.close(Cause::Unasked);
+        }
+    }
+
     /// A Call gets its reply: the credits to grant with it, at most `most`.
     pub(super) fn count_reply(&self, most: u32) -> u32 {
         let room = self.device.room();
@@ -285,20 +294,23 @@ impl Shared {
 
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
-        let (late, endpoint, is_busy) = {
+        let (late, endpoint, used) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
-            let is_busy = state.credits.look();
+            let used = Used {
+                over: state.credits.over(seconds),
+                is_busy: state.credits.look(),
+            };
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
                     let silent = calls == 0 && waited > stats::FIRST_CALL_SECONDS.get();
                     let late = silent.then_some(Cause::Silent);
-                    (late, Some(endpoint.clone()), is_busy)
+                    (late, Some(endpoint.clone()), used)
                 }
                 Phase::Pending(_) => {
                     let late = waited > stats::PENDING_SECONDS.get();
-                    (late.then_some(Cause::AcceptTimeout), None, false)
+                    (late.then_some(Cause::AcceptTimeout), None, used)
                 }
                 Phase::Leaving(_) => {
                     let is_late = state.waited > LEAVING_SECONDS;
@@ -313,7 +325,7 @@ impl Shared {
         };
         match (late, endpoint) {
             (Some(cause), _) => self.close(cause),
-            (None, Some(endpoint)) => endpoint.tick(seconds, is_busy),
+            (None, Some(endpoint)) => endpoint.tick(seconds, &used),
             (None, None) => {}
         }
     }
@@ -355,6 +367,14 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         self.0.state.lock().credits.on_end();
     }
+}
+
+/// How a client has used its credits since the last look.
+pub(super) struct Used {
+    /// Seconds for which it has had more Calls unanswered than it may.
+    pub(super) over: u32,
+    /// Whether it has used all.
+    pub(super) is_busy: bool,
 }
 
 /// How a connection is.

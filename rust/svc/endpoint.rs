@@ -16,7 +16,10 @@ use super::{
         CallState, //
     },
     cause::Cause,
-    conn::Shared,
+    conn::{
+        Shared,
+        Used, //
+    },
     quota::Quota,
     read,
     reply::Reply,
@@ -41,7 +44,8 @@ use crate::abstractions::{
         handover::Parting,
         qp::{
             Handler,
-            Qp, //
+            Qp,
+            Unfit, //
         },
         receive::Receive,
         srq::Receives, //
@@ -282,6 +286,12 @@ impl Endpoint {
         self.quota.lock().next(left)
     }
 
+    /// A message has come that nobody waits for.
+    pub(super) fn ignore(&self) {
+        self.shared.counters.ignored.inc();
+        self.shared.count_unasked();
+    }
+
     /// How much it has to do.
     pub(super) fn load(&self) -> Load {
         Load {
@@ -324,7 +334,7 @@ impl Endpoint {
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
-    pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
+    pub(super) fn tick(&self, seconds: u32, used: &Used) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
             return;
@@ -333,8 +343,12 @@ impl Endpoint {
             self.shared.close(Cause::Dropped);
             return;
         }
+        if used.over > stats::SHORTAGE_SECONDS.get() && self.keeps_receives() {
+            self.shared.close(Cause::CreditOverrun);
+            return;
+        }
         backchannel::tick(self, seconds);
-        self.grow_receives(is_busy);
+        self.grow_receives(used.is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),
             Ok(_) => {}
@@ -364,8 +378,11 @@ impl Handler for Endpoint {
         call::received(&this.into(), receive);
     }
 
-    fn no_message(this: ArcBorrow<'_, Self>) {
-        this.shared.close(Cause::NoMessage);
+    fn unfit(this: ArcBorrow<'_, Self>, what: Unfit) {
+        this.shared.close(match what {
+            Unfit::Immediate => Cause::NoMessage,
+            Unfit::Invalidation => Cause::Invalidation,
+        });
     }
 
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {

@@ -46,6 +46,15 @@ use kernel::{
     },
 };
 
+/// What a peer has done with a Receive that is for messages.
+#[derive(Clone, Copy)]
+pub(crate) enum Unfit {
+    /// An RDMA Write with immediate data.
+    Immediate,
+    /// A Send With Invalidate: a registration of ours is not valid any more, whoever's it is.
+    Invalidation,
+}
+
 /// Who handles the completions of a queue pair, its context.
 pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// What belongs to a Call beside its message.
@@ -57,8 +66,8 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
     /// A message has arrived. On the RDMA core's workqueue; must not sleep.
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>);
 
-    /// A Receive was used up by something else than a message. As above.
-    fn no_message(this: ArcBorrow<'_, Self>);
+    /// A Receive was used up by something else than a message, or by one that does more. As above.
+    fn unfit(this: ArcBorrow<'_, Self>, what: Unfit);
 
     /// A Receive has failed, which ends the connection. As above.
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);

@@ -4,7 +4,10 @@
 
 use super::{
     completion::Status,
-    qp::Handler,
+    qp::{
+        Handler,
+        Unfit, //
+    },
     receive_pool::ReceivePool,
     receive_queue::RECEIVE_SIZE, //
 };
@@ -25,7 +28,10 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    ffi::c_void,
+    ffi::{
+        c_int,
+        c_void, //
+    },
     prelude::*,
     sync::{
         Arc,
@@ -108,14 +114,14 @@ impl<H: Handler> Receive<H> {
         let raw: *mut Buffer<H> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
         // SAFETY: As above. These fields are valid whatever the status is.
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
-        // SAFETY: As above; it means something if that is a success, and is some number otherwise.
-        let opcode = unsafe { (*wc).opcode };
+        // SAFETY: As above; they mean something if that is a success, and are some numbers otherwise.
+        let (opcode, flags) = unsafe { ((*wc).opcode, (*wc).wc_flags) };
         // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
         let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
         // SAFETY: `raw` is not null.
         let mut receive = unsafe { Self::complete(pool, NonNull::new_unchecked(raw)) };
-        let is_message =
-            status.is_success() && opcode != bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
+        let unfit = Self::unfit(opcode, flags);
+        let is_message = status.is_success() && unfit.is_none();
         if is_message {
             // SAFETY: As above; the device has written so many bytes. Those of an RDMA Write with
             // immediate data would be elsewhere.
@@ -128,15 +134,25 @@ impl<H: Handler> Receive<H> {
         let handler = unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) };
         if is_message {
             H::received(handler, receive);
-        } else if status.is_success() {
+        } else if let Some(what) = unfit.filter(|_| status.is_success()) {
             drop(receive);
-            H::no_message(handler);
+            H::unfit(handler, what);
         } else {
             // A queue pair that has failed gives back at once what is posted to it.
             receive.pool.close_own();
             drop(receive);
             H::receive_failed(handler, status);
         }
+    }
+
+    /// What a Receive that was successful is no message for.
+    fn unfit(opcode: bindings::ib_wc_opcode, flags: c_int) -> Option<Unfit> {
+        if opcode == bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM {
+            return Some(Unfit::Immediate);
+        }
+        // CAST: A set of flags.
+        let is_invalidation = flags as u32 & bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE != 0;
+        is_invalidation.then_some(Unfit::Invalidation)
     }
 
     fn set_len(&mut self, len: usize) {

@@ -73,13 +73,16 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 request response established call reply read read-rkey
                                 write-chunk reply-chunk no-receive no-receive-calls
                                 no-receive-reads no-receive-errors send overrun immediate
-                                (all)
+                                (all), or what no client does: unasked
+                                invalidation, and greedy, which begins with a line on
+                                standard input
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
                --count N        peers (one of each kind)
                --parallel N     peers at the same time (4)
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
+               --key N          of a registration of the server's, for invalidation
   conform    try what RFC 8166, 8167, 8267 and 8797 require of a server, and print a table;
              the status is 0 if something is met and nothing violated. What the server need
              not have is not tried without: NFS version 3, and that handles of version 4 are

@@ -232,6 +232,10 @@ impl Peer {
 
     /// Sends bytes as they are, when there is room in the send queue.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.post_bytes(bytes, None)
+    }
+
+    fn post_bytes(&mut self, bytes: &[u8], key: Option<u32>) -> Result<()> {
         let slots = self.outbox.len() / LONGEST;
         if bytes.len() > LONGEST {
             return Err(Error::new(format!("messages have at most {LONGEST} bytes")));
@@ -241,9 +245,14 @@ impl Peer {
         self.next_slot += 1;
         self.outbox.write(offset, bytes)?;
         self.endpoint
-            .post_send(SEND, &self.outbox, offset, bytes.len())?;
+            .post_send(SEND, &self.outbox, offset, bytes.len(), key)?;
         self.sending += 1;
         Ok(())
+    }
+
+    /// Sends a message which invalidates the registration of the server's with this key.
+    pub(crate) fn send_invalidating(&mut self, message: &Message, key: u32) -> Result<()> {
+        self.post_bytes(&message.encode(), Some(key))
     }
 
     /// Makes an RDMA Write of no bytes with immediate data, if the device can, and waits for its

@@ -12,6 +12,7 @@ use crate::{
 };
 use std::{
     fmt,
+    io,
     net::SocketAddr,
     str::FromStr,
     thread,
@@ -38,6 +39,9 @@ const ERRORS: u32 = 32;
 
 /// Calls of a peer that overruns its credits: twice what Linux servers grant by default, or more.
 const CALLS: u32 = 256;
+
+/// Messages of a peer that sends what nobody waits for: more than the kernel module bears.
+const UNASKED: u32 = 1100;
 
 /// How far a peer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +80,16 @@ pub(crate) enum Stage {
     /// An RDMA Write with immediate data has used up a Receive of the server's; just an idle
     /// connection if the device cannot make one.
     Immediate,
+    /// More Calls are sent than were granted, once standard input has a line.
+    Greedy,
+    /// Many messages are sent that no server waits for.
+    Unasked,
+    /// A Send has invalidated the registration with this key.
+    Invalidation,
 }
 
 impl Stage {
-    /// All stages.
+    /// All stages on the way of a peer that goes away.
     pub(crate) const ALL: &'static [Self] = &[
         Self::Request,
         Self::Response,
@@ -98,6 +108,9 @@ impl Stage {
         Self::Overrun,
         Self::Immediate,
     ];
+
+    /// Of peers that do what no client does.
+    const ODD: &'static [Self] = &[Self::Greedy, Self::Unasked, Self::Invalidation];
 
     /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -118,6 +131,9 @@ impl Stage {
             Self::Send => "send",
             Self::Overrun => "overrun",
             Self::Immediate => "immediate",
+            Self::Greedy => "greedy",
+            Self::Unasked => "unasked",
+            Self::Invalidation => "invalidation",
         }
     }
 }
@@ -132,7 +148,8 @@ impl FromStr for Stage {
     type Err = ();
 
     fn from_str(name: &str) -> std::result::Result<Self, ()> {
-        let found = Self::ALL.iter().find(|stage| stage.name() == name);
+        let mut all = Self::ALL.iter().chain(Self::ODD);
+        let found = all.find(|stage| stage.name() == name);
         found.copied().ok_or(())
     }
 }
@@ -173,6 +190,8 @@ pub(crate) struct Way {
     pub(crate) target: SocketAddr,
     /// A file to read, as a path below the root of NFS version 4.
     pub(crate) file: Option<String>,
+    /// The key of a registration of the server's.
+    pub(crate) key: Option<u32>,
 }
 
 impl Way {
@@ -195,6 +214,9 @@ impl Way {
             Stage::Send => self.long_send(),
             Stage::Overrun => self.overrun(),
             Stage::Immediate => self.immediate(),
+            Stage::Greedy => self.greedy(),
+            Stage::Unasked => self.unasked(),
+            Stage::Invalidation => self.invalidation(),
         }
     }
 
@@ -357,6 +379,50 @@ impl Way {
         peer.send_immediate()?;
         Ok(alone(peer))
     }
+
+    fn greedy(&self) -> Result<Remains> {
+        let manners = Manners {
+            sends: UNREAD,
+            ..Manners::default()
+        };
+        let mut peer = Peer::connect(&self.target, manners)?;
+        peer.null()?;
+        println!("ready");
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        read.map_err(|error| Error::os("standard input", error))?;
+        for _ in 0..UNREAD {
+            let xid = peer.xid();
+            if !unread(&mut peer, &Message::inline(xid, rpc::null(xid)))? {
+                break;
+            }
+        }
+        Ok(alone(peer))
+    }
+
+    /// RDMA_DONE, which was for replies that clients read.
+    fn unasked(&self) -> Result<Remains> {
+        let mut peer = self.peer()?;
+        peer.null()?;
+        for _ in 0..UNASKED {
+            let mut message = Message::inline(peer.xid(), Vec::new());
+            message.procedure = 3;
+            if !unread(&mut peer, &message)? || !peer.wait_sent()? {
+                break;
+            }
+        }
+        Ok(alone(peer))
+    }
+
+    fn invalidation(&self) -> Result<Remains> {
+        let key = self.key.ok_or_else(|| missing("key"))?;
+        let mut peer = self.peer()?;
+        peer.null()?;
+        let xid = peer.xid();
+        peer.send_invalidating(&Message::inline(xid, rpc::null(xid)), key)?;
+        peer.wait_sent()?;
+        Ok(alone(peer))
+    }
 }
 
 /// A client that posts no Receive, so that no reply arrives.
@@ -414,7 +480,7 @@ mod tests {
 
     #[test]
     fn names_are_understood() {
-        for &stage in Stage::ALL {
+        for &stage in Stage::ALL.iter().chain(Stage::ODD) {
             assert_eq!(stage.name().parse(), Ok(stage));
         }
         assert_eq!("nowhere".parse::<Stage>(), Err(()));

@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "file"];
+pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "file", "key"];
 
 /// Peers of a group.
 const GROUP: usize = 8;
@@ -78,6 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let way = Way {
         target: args.target()?,
         file: args.text("file").map(str::to_owned),
+        key: args.text("key").map(|_| args.value("key", 0)).transpose()?,
     };
     let stages = choice(args, "stage", Stage::ALL)?;
     if args.text("how") == Some("hold") {

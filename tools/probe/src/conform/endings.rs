@@ -25,6 +25,7 @@ fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Res
     let way = Way {
         target: bench.target,
         file: bench.file.map(str::to_owned),
+        key: None,
     };
     // What fell silent stays known to the connection manager.
     let mut silent = Vec::new();

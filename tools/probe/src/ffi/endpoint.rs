@@ -199,20 +199,26 @@ impl Endpoint {
         })
     }
 
-    /// Posts a Send of `len` bytes at `offset` of `region`.
+    /// Posts a Send of `len` bytes at `offset` of `region`, which with `key` invalidates the peer's
+    /// registration that has it.
     pub(crate) fn post_send(
         &self,
         id: u64,
         region: &Region,
         offset: usize,
         len: usize,
+        key: Option<u32>,
     ) -> Result<()> {
-        self.post(id, bindings::IBV_WR_SEND, Some(sge(region, offset, len)?))
+        let opcode = match key {
+            Some(_) => bindings::IBV_WR_SEND_WITH_INV,
+            None => bindings::IBV_WR_SEND,
+        };
+        self.post(id, opcode, Some(sge(region, offset, len)?), key)
     }
 
     /// Posts an RDMA Write of no bytes with immediate data.
     pub(crate) fn post_immediate(&self, id: u64) -> Result<()> {
-        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None)
+        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None)
     }
 
     /// Posts work to the send queue; its memory is a registered region's.
@@ -221,6 +227,7 @@ impl Endpoint {
         id: u64,
         opcode: bindings::ibv_wr_opcode,
         mut sge: Option<bindings::ibv_sge>,
+        key: Option<u32>,
     ) -> Result<()> {
         let qp = self.qp()?;
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
@@ -229,6 +236,7 @@ impl Endpoint {
         wr.sg_list = sge.as_mut().map_or(ptr::null_mut(), |sge| sge);
         wr.num_sge = i32::from(sge.is_some());
         wr.opcode = opcode;
+        wr.__bindgen_anon_1.invalidate_rkey = key.unwrap_or(0);
         wr.send_flags = bindings::IBV_SEND_SIGNALED;
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
