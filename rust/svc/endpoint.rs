@@ -189,6 +189,7 @@ impl Endpoint {
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
+        self.shared.device.pools.forget(self.shared.number());
         id
     }
 

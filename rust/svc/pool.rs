@@ -23,7 +23,8 @@ use super::{
     stats,
     stock::{
         Count,
-        Stock, //
+        Stock,
+        Wanted, //
     },
 };
 use crate::abstractions::{
@@ -264,6 +265,17 @@ impl Pools {
         }
     }
 
+    /// Drops the registrations that were used for the connection with this number, which has ended.
+    /// May sleep.
+    pub(super) fn forget(&self, user: u64) {
+        loop {
+            let registration = self.inner.lock().next_used(user);
+            if registration.is_none() {
+                return;
+            }
+        }
+    }
+
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
         self.take_registration(&mut sink);
         // Not under the lock.
@@ -293,15 +305,15 @@ impl Pools {
         inner.total = inner.total.saturating_sub(pages);
     }
 
-    /// A sink of `pages` pages for `call`, or the Call waits for one. Returns the Call when it
+    /// A sink for `call`, or the Call waits for one. Returns the Call when it
     /// cannot even wait.
-    pub(super) fn sink(&self, call: Call, pages: usize) -> Sink {
+    pub(super) fn sink(&self, call: Call) -> Sink {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {
             return Sink::Refused(call);
         }
         if inner.waiting.is_empty() {
-            if let Some(sink) = inner.take_sink(pages) {
+            if let Some(sink) = inner.take_sink(Wanted::by(&call)) {
                 return Sink::Ready(call, sink);
             }
         }

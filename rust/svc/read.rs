@@ -66,9 +66,8 @@ pub(super) fn request(call: Call) {
         call::discard(&endpoint.shared, call);
         return;
     }
-    let pages = call.sink_pages();
     let device = &endpoint.shared.device;
-    match device.pools.sink(call, pages) {
+    match device.pools.sink(call) {
         Sink::Ready(call, sink) => {
             if let Some(sink) = start(call, sink) {
                 device.pools.put_sink(sink);

@@ -17,7 +17,8 @@ use super::{
         SMALL, //
     },
     reply::Reply,
-    stats, //
+    stats,
+    stock::Wanted, //
 };
 use crate::abstractions::{
     page::{
@@ -75,8 +76,8 @@ impl Pools {
 
     /// Makes what is there without being waited for: pages, and a transfer of each size. May sleep.
     fn restore(&self) -> Result {
-        self.make_transfer(SMALL)?;
-        self.make_transfer(LARGE)?;
+        self.make_transfer(Wanted::by_any(SMALL))?;
+        self.make_transfer(Wanted::by_any(LARGE))?;
         let missing = PAGES.saturating_sub(self.inner.lock().total);
         self.make_pages(missing)
     }
@@ -88,8 +89,9 @@ impl Pools {
         let is_new = inner.no_memory && !inner.told;
         inner.told = inner.no_memory;
         let is_open = inner.pd.is_some();
-        let has_reserve =
-            inner.total >= PAGES && inner.has_transfer(SMALL) && inner.has_transfer(LARGE);
+        let has_reserve = inner.total >= PAGES
+            && inner.has_transfer(Wanted::by_any(SMALL))
+            && inner.has_transfer(Wanted::by_any(LARGE));
         let needs_refill = inner.no_memory || !inner.waiting.is_empty() || !has_reserve;
         drop(inner);
         if is_new {
@@ -125,11 +127,11 @@ impl Pools {
     fn make_for_waiting(&self) -> Result {
         loop {
             self.serve();
-            let Some((pages, missing)) = self.shortage() else {
+            let Some((wanted, missing)) = self.shortage() else {
                 return Ok(());
             };
             // Another transfer may come back, and then finds all pages.
-            let made = self.make_transfer(pages);
+            let made = self.make_transfer(wanted);
             self.make_pages(match made {
                 Ok(()) => missing.min(BATCH),
                 Err(_) => missing,
@@ -138,15 +140,15 @@ impl Pools {
         }
     }
 
-    /// The pages that the first waiting Call needs, and how many of them can be made; none when
-    /// nobody waits, or when all that can be done is to wait.
-    fn shortage(&self) -> Option<(usize, usize)> {
+    /// What the first waiting Call needs, and how many of its pages can be made; none when nobody
+    /// waits, or when all that can be done is to wait.
+    fn shortage(&self) -> Option<(Wanted, usize)> {
         let mut inner = self.inner.lock();
         let limit = stats::READ_PAGES.get() as usize;
         let room = limit.saturating_sub(inner.total);
-        let pages = inner.waiting.front_mut()?.sink_pages();
-        let missing = pages.saturating_sub(inner.pages.len()).min(room);
-        (missing > 0 || !inner.has_transfer(pages)).then_some((pages, missing))
+        let wanted = Wanted::by(inner.waiting.front_mut()?);
+        let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);
+        (missing > 0 || !inner.has_transfer(wanted)).then_some((wanted, missing))
     }
 
     /// Adds `count` pages. May sleep.
@@ -187,12 +189,13 @@ impl Pools {
         Ok(())
     }
 
-    /// Adds a transfer of the size for `pages` pages, and its registration, if there is none. May
+    /// Adds a transfer of that size, and a registration that the user may have, if there is none. May
     /// sleep.
-    fn make_transfer(&self, pages: usize) -> Result {
+    fn make_transfer(&self, wanted: Wanted) -> Result {
+        let pages = wanted.pages;
         let (has_transfer, kind, pd) = {
             let mut inner = self.inner.lock();
-            let has_registration = !inner.registrations(pages).is_empty();
+            let has_registration = inner.has_registration(wanted);
             let kind = inner.registers.filter(|_| !has_registration);
             (!inner.transfers(pages).is_empty(), kind, inner.pd.clone())
         };

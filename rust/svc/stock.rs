@@ -9,6 +9,7 @@ use super::{
     call::Call,
     pool::{
         KEEP,
+        LARGE,
         SMALL, //
     },
     reply::Reply, //
@@ -55,6 +56,30 @@ pub(super) struct Stock {
     pub(super) registers: Option<Kind>,
     pub(super) small_registrations: KVec<KBox<Registration>>,
     pub(super) large_registrations: KVec<KBox<Registration>>,
+}
+
+/// What is wanted for Reads.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) pages: usize,
+    /// The number of the connection; none if it is for any.
+    pub(super) user: Option<u64>,
+}
+
+impl Wanted {
+    /// What `call` wants.
+    pub(super) fn by(call: &Call) -> Self {
+        let endpoint = call.endpoint.as_ref();
+        Self {
+            pages: call.sink_pages(),
+            user: endpoint.map(|endpoint| endpoint.shared.number()),
+        }
+    }
+
+    /// What any Call of up to so many pages may want.
+    pub(super) fn by_any(pages: usize) -> Self {
+        Self { pages, user: None }
+    }
 }
 
 /// What is in the pools.
@@ -116,23 +141,49 @@ impl Stock {
         }
     }
 
-    /// Whether all that a sink of `pages` pages needs is here, but for the pages.
-    pub(super) fn has_transfer(&mut self, pages: usize) -> bool {
-        !self.transfers(pages).is_empty()
-            && (self.registers.is_none() || !self.registrations(pages).is_empty())
+    /// Where a registration is that the user may have: of its own, or one that nobody has used.
+    fn find_registration(&mut self, wanted: Wanted) -> Option<usize> {
+        let kept = self.registrations(wanted.pages);
+        last_of(kept, wanted.user).or_else(|| last_of(kept, None))
     }
 
-    /// A transfer with `pages` pages in it, if there is all that it needs.
-    pub(super) fn take_sink(&mut self, pages: usize) -> Option<KBox<Transfer>> {
-        let left = self.pages.len().checked_sub(pages)?;
-        if !self.has_transfer(pages) {
+    /// Whether there is one, if one is needed.
+    pub(super) fn has_registration(&mut self, wanted: Wanted) -> bool {
+        self.registers.is_none() || self.find_registration(wanted).is_some()
+    }
+
+    fn take_registration(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
+        let at = self.find_registration(wanted)?;
+        let mut registration = self.registrations(wanted.pages).remove(at).ok()?;
+        registration.set_user(wanted.user?);
+        Some(registration)
+    }
+
+    /// Takes a registration that was used for `user`.
+    pub(super) fn next_used(&mut self, user: u64) -> Option<KBox<Registration>> {
+        [SMALL, LARGE].into_iter().find_map(|pages| {
+            let kept = self.registrations(pages);
+            let at = last_of(kept, Some(user))?;
+            kept.remove(at).ok()
+        })
+    }
+
+    /// Whether all that such a sink needs is here, but for the pages.
+    pub(super) fn has_transfer(&mut self, wanted: Wanted) -> bool {
+        !self.transfers(wanted.pages).is_empty() && self.has_registration(wanted)
+    }
+
+    /// A transfer with the pages in it, if there is all that it needs.
+    pub(super) fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<Transfer>> {
+        let left = self.pages.len().checked_sub(wanted.pages)?;
+        if !self.has_transfer(wanted) {
             return None;
         }
-        let mut sink = self.transfers(pages).pop()?;
+        let mut sink = self.transfers(wanted.pages).pop()?;
         if self.registers.is_some() {
-            sink.set_registration(self.registrations(pages).pop()?);
+            sink.set_registration(self.take_registration(wanted)?);
         }
-        for _ in 0..pages {
+        for _ in 0..wanted.pages {
             if let Some(page) = self.pages.pop() {
                 // `sink` has room for as many.
                 let _ = sink.stream_mut().push(page);
@@ -146,15 +197,15 @@ impl Stock {
         let call = self.waiting.front_mut()?;
         let sink = match call.is_worthwhile() {
             true => {
-                let pages = call.sink_pages();
-                Some(self.take_sink(pages)?)
+                let wanted = Wanted::by(call);
+                Some(self.take_sink(wanted)?)
             }
             false => None,
         };
         self.next_waiting().map(|call| (call, sink))
     }
 
-    /// Keeps a registration for the next user, or gives it back when there are enough.
+    /// Keeps a registration for its user, or gives it back when there are enough.
     pub(super) fn keep_registration(
         &mut self,
         registration: KBox<Registration>,
@@ -174,4 +225,10 @@ impl Stock {
             false => Some(transfer),
         }
     }
+}
+
+/// Where the last of those registrations is that were used for this connection, or for none.
+fn last_of(kept: &[KBox<Registration>], user: Option<u64>) -> Option<usize> {
+    let is_one = |&at: &usize| kept.get(at).is_some_and(|one| one.user() == user);
+    (0..kept.len()).rev().find(is_one)
 }

@@ -7,7 +7,9 @@
 //! pages of one Call, is valid from a work request before the Reads to one behind them, and is
 //! destroyed by whoever takes the pages back without a completion of the latter. All connections of
 //! a device share its protection domain, so another peer that knew key and address could write there
-//! as well: the address is another one each time, and nothing that can be guessed.
+//! as well, and one that knew most of the key could invalidate it. The address is another one each time,
+//! and nothing that can be guessed; the key says most of the next one, so a registration that was used
+//! for a connection is for that alone.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -115,6 +117,7 @@ pub(crate) struct Registration {
     /// What the RDMA core takes addresses from; one for each page of a region.
     list: KVec<bindings::scatterlist>,
     access: u32,
+    user: Option<u64>,
     begun: Cell<usize>,
     ended: Cell<usize>,
     pd: Arc<Pd>,
@@ -148,11 +151,22 @@ impl Registration {
             pages: each as usize,
             list,
             access: kind.access,
+            user: None,
             begun: Cell::new(0),
             ended: Cell::new(0),
             pd: pd.clone(),
         };
         Ok(KBox::new(this, GFP_KERNEL)?)
+    }
+
+    /// The number of the connection that it was used for, if it was.
+    pub(crate) fn user(&self) -> Option<u64> {
+        self.user
+    }
+
+    /// It is going to be used for the connection with that number.
+    pub(crate) fn set_user(&mut self, user: u64) {
+        self.user = Some(user);
     }
 
     /// The number of pages there is room for.
