@@ -408,29 +408,11 @@ def take_snapshot(images: Images, size: Size, out: Path, slow: float = 1) -> Non
     """Boots a VM up to its job, for the jobs of VMs of that size to start from."""
     for left in reversed(range(BOOTS)):
         try:
-            images.snapshots[size] = tried_out(images, size, out, slow)
+            images.snapshots[size] = saved(images, size, out, slow)
             return
-        except Unfit:
-            raise
         except OSError:
             if not left:
                 raise
-
-
-class Unfit(OSError):
-    """What will not be better the next time."""
-
-
-def tried_out(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
-    """One that complained while it booted would fail all tests."""
-    snapshot = saved(images, size, out, slow)
-    job = Job(["true"], out / "trial", size=size, limit=120 * slow)
-    trial = attempt(replace(images, module=None, snapshots={size: snapshot}), job)[0]
-    if trial.status is None:
-        raise OSError(f"a VM that starts from it: {trial.why}")
-    if trial.status:
-        raise Unfit(f"a VM that starts from it: status {trial.status}")
-    return snapshot
 
 
 def saved(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
