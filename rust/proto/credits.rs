@@ -76,7 +76,7 @@ pub struct Credits {
     calls: u32,
     /// The most Calls that a client which keeps to its grants can have unanswered.
     held: u32,
-    /// Seconds for which it has had more.
+    /// Seconds for which it has had more, in a shortage.
     over: u32,
     /// How many messages that nobody waits for it may send yet.
     slack: u32,
@@ -155,11 +155,11 @@ impl Credits {
         Ok(())
     }
 
-    /// Returns for how many seconds the client has had more Calls unanswered than its grants allow;
-    /// `seconds` have passed since it was asked last. A client that gives up Calls may have more for as
-    /// long as the server is at these.
-    pub fn over(&mut self, seconds: u32) -> u32 {
-        self.over = match self.unanswered > self.held {
+    /// Returns for how many seconds the client has had more Calls unanswered than its grants allow
+    /// while there was a shortage; there is so much `room`, and `seconds` have passed since it was asked
+    /// last. A client that gives up Calls may have more for as long as the server is at these.
+    pub fn over(&mut self, room: Room, seconds: u32) -> u32 {
+        self.over = match room == Room::Short && self.unanswered > self.held {
             true => self.over.saturating_add(seconds),
             false => 0,
         };
@@ -304,10 +304,10 @@ mod tests {
                 while credits.unanswered() < granted {
                     assert_eq!(credits.on_call(requested), Ok(()));
                 }
-                assert_eq!(credits.over(2), 0);
+                assert_eq!(credits.over(Room::Short, 2), 0);
                 granted = credits.on_reply(room, limit);
                 credits.on_end();
-                assert_eq!(credits.over(2), 0);
+                assert_eq!(credits.over(Room::Short, 2), 0);
             }
             load(&mut credits, LIMIT, 1000, Room::Plenty);
         }
@@ -320,11 +320,14 @@ mod tests {
         for _ in 0..START {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
         }
-        assert_eq!(credits.over(2), 0);
+        assert_eq!(credits.over(Room::Short, 2), 0);
         assert_eq!(credits.on_call(LIMIT), Ok(()));
-        assert_eq!([credits.over(2), credits.over(2)], [2, 4]);
+        assert_eq!([(); 2].map(|()| credits.over(Room::Short, 2)), [2, 4]);
+        // Only in a shortage.
+        assert_eq!(credits.over(Room::Enough, 2), 0);
+        assert_eq!(credits.over(Room::Short, 2), 2);
         credits.on_end();
-        assert_eq!(credits.over(2), 0);
+        assert_eq!(credits.over(Room::Short, 2), 0);
 
         // A shrunken grant that it does not look at.
         for _ in 0..2 * START {
@@ -333,7 +336,7 @@ mod tests {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
         }
         assert_eq!(credits.grant(), LEAST);
-        assert_eq!(credits.over(2), 2);
+        assert_eq!(credits.over(Room::Short, 2), 2);
     }
 
     #[test]

@@ -294,23 +294,24 @@ impl Shared {
 
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
-        let (late, endpoint, used) = {
+        let room = self.device.room();
+        let (late, endpoint, is_busy) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
-            let used = Used {
-                over: state.credits.over(seconds),
-                is_busy: state.credits.look(),
-            };
+            let over = state.credits.over(room, seconds);
+            let is_busy = state.credits.look();
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
                     let silent = calls == 0 && waited > stats::FIRST_CALL_SECONDS.get();
+                    let greedy = over > stats::SHORTAGE_SECONDS.get();
                     let late = silent.then_some(Cause::Silent);
-                    (late, Some(endpoint.clone()), used)
+                    let late = late.or(greedy.then_some(Cause::CreditOverrun));
+                    (late, Some(endpoint.clone()), is_busy)
                 }
                 Phase::Pending(_) => {
                     let late = waited > stats::PENDING_SECONDS.get();
-                    (late.then_some(Cause::AcceptTimeout), None, used)
+                    (late.then_some(Cause::AcceptTimeout), None, false)
                 }
                 Phase::Leaving(_) => {
                     let is_late = state.waited > LEAVING_SECONDS;
@@ -325,7 +326,7 @@ impl Shared {
         };
         match (late, endpoint) {
             (Some(cause), _) => self.close(cause),
-            (None, Some(endpoint)) => endpoint.tick(seconds, &used),
+            (None, Some(endpoint)) => endpoint.tick(seconds, is_busy),
             (None, None) => {}
         }
     }
@@ -367,14 +368,6 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         self.0.state.lock().credits.on_end();
     }
-}
-
-/// How a client has used its credits since the last look.
-pub(super) struct Used {
-    /// Seconds for which it has had more Calls unanswered than it may.
-    pub(super) over: u32,
-    /// Whether it has used all.
-    pub(super) is_busy: bool,
 }
 
 /// How a connection is.

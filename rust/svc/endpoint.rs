@@ -16,10 +16,7 @@ use super::{
         CallState, //
     },
     cause::Cause,
-    conn::{
-        Shared,
-        Used, //
-    },
+    conn::Shared,
     quota::Quota,
     read,
     reply::Reply,
@@ -335,7 +332,7 @@ impl Endpoint {
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
-    pub(super) fn tick(&self, seconds: u32, used: &Used) {
+    pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
             return;
@@ -344,12 +341,8 @@ impl Endpoint {
             self.shared.close(Cause::Dropped);
             return;
         }
-        if used.over > stats::SHORTAGE_SECONDS.get() && self.keeps_receives() {
-            self.shared.close(Cause::CreditOverrun);
-            return;
-        }
         backchannel::tick(self, seconds);
-        self.grow_receives(used.is_busy);
+        self.grow_receives(is_busy);
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),
             Ok(_) => {}

@@ -277,7 +277,11 @@ impl Pools {
     }
 
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
-        self.take_registration(&mut sink);
+        if let Some(mut registration) = sink.take_registration() {
+            // It was taken for a Call, and not used: its connection may be forgotten already.
+            registration.set_user(None);
+            self.put_registration(registration);
+        }
         // Not under the lock.
         sink.unmap();
         let mut inner = self.inner.lock();
@@ -305,8 +309,7 @@ impl Pools {
         inner.total = inner.total.saturating_sub(pages);
     }
 
-    /// A sink for `call`, or the Call waits for one. Returns the Call when it
-    /// cannot even wait.
+    /// A sink for `call`, or the Call waits for one. Returns the Call when it cannot even wait.
     pub(super) fn sink(&self, call: Call) -> Sink {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {

@@ -155,7 +155,7 @@ impl Stock {
     fn take_registration(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
         let at = self.find_registration(wanted)?;
         let mut registration = self.registrations(wanted.pages).remove(at).ok()?;
-        registration.set_user(wanted.user?);
+        registration.set_user(wanted.user);
         Some(registration)
     }
 
@@ -176,12 +176,16 @@ impl Stock {
     /// A transfer with the pages in it, if there is all that it needs.
     pub(super) fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<Transfer>> {
         let left = self.pages.len().checked_sub(wanted.pages)?;
-        if !self.has_transfer(wanted) {
+        if self.transfers(wanted.pages).is_empty() {
             return None;
         }
+        let registration = match self.registers {
+            Some(_) => Some(self.take_registration(wanted)?),
+            None => None,
+        };
         let mut sink = self.transfers(wanted.pages).pop()?;
-        if self.registers.is_some() {
-            sink.set_registration(self.take_registration(wanted)?);
+        if let Some(registration) = registration {
+            sink.set_registration(registration);
         }
         for _ in 0..wanted.pages {
             if let Some(page) = self.pages.pop() {
@@ -205,7 +209,8 @@ impl Stock {
         self.next_waiting().map(|call| (call, sink))
     }
 
-    /// Keeps a registration for its user, or gives it back when there are enough.
+    /// Keeps a registration for its user. Gives one back when there are enough: that which was here
+    /// longest, as this one may be what a Call waits for.
     pub(super) fn keep_registration(
         &mut self,
         registration: KBox<Registration>,
@@ -214,7 +219,12 @@ impl Stock {
             return Some(registration);
         }
         let kept = self.registrations(registration.capacity());
-        kept.push_within_capacity(registration).err().map(|e| e.0)
+        let Err(e) = kept.push_within_capacity(registration) else {
+            return None;
+        };
+        let oldest = kept.remove(0).ok();
+        let over = kept.push_within_capacity(e.0).err().map(|e| e.0);
+        over.or(oldest)
     }
 
     /// Keeps an empty transfer for the next user, or gives it back when there are enough.

@@ -117,6 +117,7 @@ pub(crate) struct Registration {
     /// What the RDMA core takes addresses from; one for each page of a region.
     list: KVec<bindings::scatterlist>,
     access: u32,
+    /// The connection that it is for.
     user: Option<u64>,
     begun: Cell<usize>,
     ended: Cell<usize>,
@@ -159,14 +160,14 @@ impl Registration {
         Ok(KBox::new(this, GFP_KERNEL)?)
     }
 
-    /// The number of the connection that it was used for, if it was.
+    /// The number of the connection that it is for; none if no peer knows its key.
     pub(crate) fn user(&self) -> Option<u64> {
         self.user
     }
 
-    /// It is going to be used for the connection with that number.
-    pub(crate) fn set_user(&mut self, user: u64) {
-        self.user = Some(user);
+    /// It is for the connection with that number, or was not used.
+    pub(crate) fn set_user(&mut self, user: Option<u64>) {
+        self.user = user;
     }
 
     /// The number of pages there is room for.

@@ -73,9 +73,8 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 request response established call reply read read-rkey
                                 write-chunk reply-chunk no-receive no-receive-calls
                                 no-receive-reads no-receive-errors send overrun immediate
-                                (all), or what no client does: unasked
-                                invalidation, and greedy, which begins with a line on
-                                standard input
+                                (all); or of what no client does: unasked invalidation
+                                greedy, which begins with a line on standard input
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
                --count N        peers (one of each kind)

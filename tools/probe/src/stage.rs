@@ -310,12 +310,7 @@ impl Way {
             ..no_receives()
         };
         let mut peer = Peer::connect(&self.target, manners)?;
-        for _ in 0..UNREAD {
-            let xid = peer.xid();
-            if !unread(&mut peer, &Message::inline(xid, rpc::null(xid)))? {
-                break;
-            }
-        }
+        unread_calls(&mut peer)?;
         Ok(alone(peer))
     }
 
@@ -391,12 +386,7 @@ impl Way {
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
         read.map_err(|error| Error::os("standard input", error))?;
-        for _ in 0..UNREAD {
-            let xid = peer.xid();
-            if !unread(&mut peer, &Message::inline(xid, rpc::null(xid)))? {
-                break;
-            }
-        }
+        unread_calls(&mut peer)?;
         Ok(alone(peer))
     }
 
@@ -439,6 +429,17 @@ fn unread(peer: &mut Peer, message: &Message) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(error) => peer.event().map(|_| false).map_err(|_| error),
     }
+}
+
+/// Makes [`UNREAD`] Calls, as [`unread`].
+fn unread_calls(peer: &mut Peer) -> Result<()> {
+    for _ in 0..UNREAD {
+        let xid = peer.xid();
+        if !unread(peer, &Message::inline(xid, rpc::null(xid)))? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A peer without memory for chunks.
