@@ -332,10 +332,9 @@ class Vm:
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is where the toolchain is, which may be a folder of its own.
         inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", tree] if tree else [])]
-        # rxe drops what has come for a broken queue pair with interrupts off. A NIC that has its
-        # buffers from a page pool, as those that are merged are, complains of it where locks are
-        # checked, and nothing is checked any more.
-        merged = ",mrg_rxbuf=off" if images.is_debug else ""
+        # rxe drops what has come for a broken queue pair with interrupts off and that pair's lock held. To
+        # free a buffer from a page pool, as those are that a NIC merges, lets interrupts run, and what
+        # they bring for the same pair waits for that lock for good.
         # All VMs of a kernel have the same devices, or none could start from another's snapshot.
         return [
             *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
@@ -347,7 +346,7 @@ class Vm:
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
             *(share("tree", tree, ",readonly=on") if tree else []),
-            "-netdev", net, "-device", f"virtio-net-pci,netdev=net,host_mtu=9000{merged}",
+            "-netdev", net, "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mrg_rxbuf=off",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
             "-device", "vmgenid,guid=auto",
