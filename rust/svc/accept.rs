@@ -18,6 +18,7 @@ use super::{
     },
     hardware::Hardware,
     listen::Listener,
+    own_receives,
     work::CHAIN, //
 };
 use crate::{
@@ -126,7 +127,7 @@ fn new_qp(
         pd: &hardware.pd,
         receives,
         receive_cq,
-        first_receives: endpoint::FIRST_RECEIVES as usize,
+        first_receives: own_receives::FIRST as usize,
         send_cq: hardware.send_cq(vector)?,
         depth: hardware.send_depth,
         chain: CHAIN,

@@ -286,12 +286,6 @@ impl Shared {
         self.state.lock().credits.grant()
     }
 
-    /// Receive buffers that are its own.
-    pub(super) fn own_receives(&self) -> usize {
-        let endpoint = self.snapshot().endpoint;
-        endpoint.map_or(0, |endpoint| endpoint.own_receives())
-    }
-
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
         let room = self.device.room();

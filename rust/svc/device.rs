@@ -237,7 +237,11 @@ impl Device {
         };
         shared.or_else(|| {
             let mut count = 0usize;
-            self.for_each(|shared| count = count.saturating_add(shared.own_receives()));
+            self.for_each(|shared| {
+                let endpoint = shared.snapshot().endpoint;
+                let own = endpoint.map_or(0, |endpoint| endpoint.own_receives());
+                count = count.saturating_add(own);
+            });
             Some(count)
         })
     }

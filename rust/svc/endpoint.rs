@@ -17,6 +17,7 @@ use super::{
     },
     cause::Cause,
     conn::Shared,
+    own_receives::OwnReceives,
     quota::Quota,
     read,
     reply::Reply,
@@ -44,8 +45,7 @@ use crate::abstractions::{
             Qp,
             Unfit, //
         },
-        receive::Receive,
-        srq::Receives, //
+        receive::Receive, //
     },
     sunrpc::backchannel::SLOTS,
 };
@@ -64,18 +64,8 @@ use kernel::{
 };
 use svcrdma_proto::{
     cm::Thresholds,
-    credits::{
-        Room,
-        START, //
-    },
+    credits::Room, //
 };
-
-/// Receive buffers of a connection's own queue beside one for each credit: replies to our Calls,
-/// and messages that are not counted or are just being handled.
-pub(super) const SPARE_RECEIVES: u32 = SLOTS + 8;
-
-/// Receive buffers that such a queue begins with.
-pub(super) const FIRST_RECEIVES: u32 = START + SPARE_RECEIVES;
 
 /// What an endpoint is made of.
 pub(super) struct Parts {
@@ -87,7 +77,7 @@ pub(super) struct Parts {
     /// Whether all that goes inline is copied.
     pub(super) copies: bool,
     /// Receive buffers, if they are not shared.
-    pub(super) receives: Option<Receives<Endpoint>>,
+    pub(super) receives: Option<OwnReceives>,
 }
 
 /// The hardware half of a connection.
@@ -100,7 +90,7 @@ pub(crate) struct Endpoint {
     /// Whether all that goes inline is copied.
     pub(super) copies: bool,
     /// Receive buffers, if they are not shared.
-    pub(super) receives: Option<Receives<Endpoint>>,
+    pub(super) receives: Option<OwnReceives>,
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
     /// Whether nfsd has dropped a Call that needs an answer.
@@ -235,32 +225,13 @@ impl Endpoint {
 
     /// The credits that there are Receive buffers for.
     fn most_credits(&self) -> u32 {
-        self.receives.as_ref().map_or(u32::MAX, |receives| {
-            let usable = u32::try_from(receives.usable()).unwrap_or(u32::MAX);
-            usable.saturating_sub(SPARE_RECEIVES)
-        })
+        let receives = self.receives.as_ref();
+        receives.map_or(u32::MAX, OwnReceives::most_credits)
     }
 
     /// Receive buffers that are its own.
     pub(super) fn own_receives(&self) -> usize {
-        self.receives.as_ref().map_or(0, Receives::count)
-    }
-
-    /// Makes more of these for a busy client that has all credits that there are buffers for. May
-    /// sleep.
-    fn grow_receives(&self, is_busy: bool) {
-        let Some(receives) = &self.receives else {
-            return;
-        };
-        receives.retry();
-        if !is_busy || self.shared.grant() < self.most_credits() {
-            return;
-        }
-        // Without memory it goes on with what there is, until the next time.
-        let before = receives.count();
-        let _ = receives.grow((before / 2).max(1));
-        let added = receives.count().saturating_sub(before);
-        stats::RECEIVES_ADDED.add(u32::try_from(added).unwrap_or(u32::MAX));
+        self.receives.as_ref().map_or(0, OwnReceives::count)
     }
 
     /// Asks to read `pages` more pages, see [`Quota::take`].
@@ -342,7 +313,9 @@ impl Endpoint {
             return;
         }
         backchannel::tick(self, seconds);
-        self.grow_receives(is_busy);
+        if let Some(receives) = &self.receives {
+            receives.tick(is_busy, self.shared.grant());
+        }
         match self.fifo.tick(seconds) {
             Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),
             Ok(_) => {}

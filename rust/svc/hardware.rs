@@ -6,9 +6,10 @@
 //! Contexts: process, and may sleep, but for reading what never changes.
 
 use super::{
-    endpoint::{
-        Endpoint,
-        SPARE_RECEIVES, //
+    endpoint::Endpoint,
+    own_receives::{
+        OwnReceives,
+        SPARE, //
     },
     stats, //
 };
@@ -286,26 +287,25 @@ impl Hardware {
     }
 
     /// Buffers for a connection with up to `credits` credits, if it is to have its own. May sleep.
-    pub(super) fn own_receives(&self, credits: u32) -> Result<Option<Receives<Endpoint>>> {
+    pub(super) fn own_receives(&self, credits: u32) -> Result<Option<OwnReceives>> {
         if self.receives.is_some() {
             return Ok(None);
         }
         // Beside the marker of `ib_drain_rq`.
         let most = self.limits.max_qp_wr.min(self.limits.max_cqe);
-        let max = credits
-            .saturating_add(SPARE_RECEIVES)
-            .min(most.saturating_sub(1));
-        Receives::own(&self.pd, max as usize, self.queue.clone()).map(Some)
+        let max = credits.saturating_add(SPARE).min(most.saturating_sub(1));
+        let receives = Receives::own(&self.pd, max as usize, self.queue.clone())?;
+        Ok(Some(OwnReceives::new(receives)))
     }
 
     /// Where a connection receives, which may have `own` buffers: these or those of the device, and
     /// entries of a completion queue for them. May sleep.
     pub(super) fn receives<'a>(
         &'a self,
-        own: Option<&'a Receives<Endpoint>>,
+        own: Option<&'a OwnReceives>,
         vector: u32,
     ) -> Result<(&'a Receives<Endpoint>, Share)> {
-        if let Some(own) = own {
+        if let Some(own) = own.map(OwnReceives::receives) {
             let entries = u32::try_from(own.max()).unwrap_or(u32::MAX);
             let entries = entries.saturating_add(1);
             let cqs = &self.own_receive_cqs;

@@ -15,7 +15,7 @@
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from, whose
 //! `stock` `refill` fills; a connection's `quota` of pages for Read chunks and `space` for replies
-//! bound what it keeps from others. `watchdog` closes what makes no progress and looks after the
+//! bound what it keeps from others, and `own_receives` are what it has where none are shared. `watchdog` closes what makes no progress and looks after the
 //! table of `ports` that listen, `stats` counts in each network namespace, and `view` shows what
 //! there is; `history` remembers what has ended, and `cause` says why.
 
@@ -30,6 +30,7 @@ mod endpoint;
 mod hardware;
 mod history;
 mod listen;
+mod own_receives;
 mod phase;
 mod pool;
 mod ports;
