@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Options that take no value.
-const FLAGS: &[&str] = &["allow-remote", "json"];
+const FLAGS: &[&str] = &["allow-remote", "json", "quick"];
 
 /// What every command has.
 const COMMON: &[&str] = &["allow-remote"];
@@ -67,6 +67,11 @@ impl Args {
     /// Says whether results are to be machine-readable.
     pub(crate) fn json(&self) -> bool {
         self.options.contains_key("json")
+    }
+
+    /// Returns whether few cases are to stand for many of a kind.
+    pub(crate) fn quick(&self) -> bool {
+        self.options.contains_key("quick")
     }
 
     /// Says whether hosts further away than the next link are allowed.

@@ -95,6 +95,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 endings (all)
                --only TEXT      the rows whose name has it (all)
                --pause MS       time to let go by when connected, before anything is sent (0)
+               --quick          a dozen in place of all 256 codes of sizes
                --json           JSON in place of the table
   fuzz       send messages nobody thought of; the server must go on
                --seed N         what they are made from (1)

@@ -35,7 +35,15 @@ use crate::{
 };
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["file", "call-limit", "part", "only", "pause", "json"];
+pub(crate) const OPTIONS: &[&str] = &[
+    "file",
+    "call-limit",
+    "part",
+    "only",
+    "pause",
+    "json",
+    "quick",
+];
 
 /// All rows, by part.
 const PARTS: &[(&str, &[Row])] = &[
@@ -80,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .text("call-limit")
             .map(|_| args.value("call-limit", 0))
             .transpose()?,
+        is_quick: args.quick(),
     };
     args.text("part").map_or(Ok(()), check_part)?;
     peer::set_pause(args.value("pause", 0)?);

@@ -64,6 +64,8 @@ pub(super) struct Bench<'a> {
     pub(super) file: Option<&'a str>,
     /// The most bytes of a Call that the server takes.
     pub(super) call_limit: Option<u32>,
+    /// Whether few cases are to stand for many of a kind.
+    pub(super) is_quick: bool,
 }
 
 impl Row {
