@@ -15,9 +15,10 @@
 //!
 //! `device` has what connections share, its `hardware` and the `pool`s they borrow from, whose
 //! `stock` `refill` fills; a connection's `quota` of pages for Read chunks and `space` for replies
-//! bound what it keeps from others, and `own_receives` are what it has where none are shared. `watchdog` closes what makes no progress and looks after the
-//! table of `ports` that listen, `stats` counts in each network namespace, and `view` shows what
-//! there is; `history` remembers what has ended, and `cause` says why.
+//! bound what it keeps from others, and `own_receives` are what it has where none are shared.
+//! `watchdog` closes what makes no progress and looks after the table of `ports` that listen,
+//! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
+//! what has ended, and `cause` says why.
 
 mod accept;
 mod backchannel;

@@ -28,10 +28,12 @@ impl OwnReceives {
         Self(receives)
     }
 
+    /// The buffers, for what a queue pair is made of.
     pub(super) fn receives(&self) -> &Receives<Endpoint> {
         &self.0
     }
 
+    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.0.count()
     }

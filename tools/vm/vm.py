@@ -316,9 +316,9 @@ class Vm:
         if images.snapshots.get(size) and not stdio:
             append += " snapshot"  # for init
         if images.is_debug:
-            # Not who has allocated what lies in slabs, nor what is written to it once it is free: KASAN
-            # says the first as well, and where the second happens. To look at poison takes long, since
-            # to KASAN each byte of it is one that must not be read.
+            # Not who has allocated what lies in slabs, nor poison: KASAN says the first as well, and of what
+            # is compiled with it who uses what is free. To look at poison takes long, since to KASAN each
+            # byte of it is one that must not be read.
             append += " slab_debug=FZ"
         first = index == 1
 
@@ -334,9 +334,6 @@ class Vm:
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is where the toolchain is, which may be a folder of its own.
         inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", tree] if tree else [])]
-        # rxe drops what has come for a broken queue pair with interrupts off and that pair's lock held. To
-        # free a buffer from a page pool, as those are that a NIC merges, lets interrupts run, and what
-        # they bring for the same pair waits for that lock for good.
         # All VMs of a kernel have the same devices, or none could start from another's snapshot.
         return [
             *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
@@ -348,6 +345,9 @@ class Vm:
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
             *(share("tree", tree, ",readonly=on") if tree else []),
+            # rxe drops what has come for a broken queue pair with interrupts off and that pair's lock held.
+            # To free a buffer from a page pool, as merged ones are, lets softirqs run, and what they
+            # bring for the same pair waits for that lock for good.
             "-netdev", net, "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mrg_rxbuf=off",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
