@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sizes.py EXPORT MOUNT SIZE...: for data.sizes-* and verbs.*; fails with what is not as it should be."""
+"""sizes.py EXPORT MOUNT SIZE...: what a client writes is what the server has, and the other way round.
+
+MOUNT is a mount of the folder EXPORT, whose files up.* and down.* of those sizes in bytes, the largest
+one last, go over it by direct I/O and through the cache. Ends with what is not so.
+"""
 
 import mmap
 import os
