@@ -4,11 +4,12 @@
 
     vm.py run [--vms 2] [--mem MiB] [--cpus N] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
     vm.py shell
+    vm.py snapshot [--mem MiB] [--cpus N] DIR   saves a VM that has booted, see guest-snapshot
     vm.py kvm       status 0 if VMs are not emulated
 
 The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
 starts from the same images with an empty overlay; nothing survives but /job/out.
-scripts/test has emulated VMs start from a snapshot, see take_snapshot.
+scripts/test has emulated VMs start from a snapshot, see Snapshot.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ RXE_DEATHS = 3
 # An emulated CPU. String instructions go byte by byte and are slow: without these two the kernel
 # takes others. A fifth level of page tables is of no use.
 CPU = "max,erms=off,fsrm=off,la57=off"
-# What init says when the VM is ready to be saved, and how much disk a saved one may take.
+# What init says when the VM is ready to be saved, and seconds that this may take: it hangs otherwise.
 READY = b"init: ready for a snapshot"
-SNAPSHOT_SPACE = 3 << 30
+READY_LIMIT = 1200
 
 
 # The servers that tests may be about: this module, or the kernel's own.
@@ -119,13 +120,11 @@ class Monitor:
 
 
 class Snapshot:
-    """A VM that has booted and waits for its job. The files have no names, so that they go with us."""
+    """A VM that has booted and waits for its job. Its folder may go meanwhile, the files stay open."""
 
-    def __init__(self, size: Size, directory: Path):
-        self.size = size
-        self.memory = tempfile.TemporaryFile(dir=directory)
-        self.memory.truncate(size.mem << 20)
-        self.state = tempfile.TemporaryFile(dir=directory)
+    def __init__(self, folder: Path, mode: str = "rb"):
+        self.memory = open(folder / "memory", mode)
+        self.state = open(folder / "state", mode)
 
     def open_state(self) -> BinaryIO:
         """From its beginning, for one reader."""
@@ -134,9 +133,10 @@ class Snapshot:
     def arguments(self, save: bool) -> list[str]:
         # The memory of the VM that is saved is the file; those that start from it
         # share it, and have copies of what they write to.
-        file = f"mem-path=/proc/self/fd/{self.memory.fileno()},share={'on' if save else 'off'}"
+        file = f"mem-path=/proc/self/fd/{self.memory.fileno()},size={os.fstat(self.memory.fileno()).st_size}"
+        use = "share=on" if save else "share=off,readonly=on,rom=off"
         return [
-            "-object", f"memory-backend-file,id=memory,size={self.size.mem}M,{file}", "-machine", "memory-backend=memory",
+            "-object", f"memory-backend-file,id=memory,{file},{use}", "-machine", "memory-backend=memory",
             *([] if save else ["-incoming", "defer"]),
         ]  # fmt: skip
 
@@ -405,41 +405,41 @@ def died_of_rxe(console: Path) -> bool:
     return "Kernel panic" in trace and "[rdma_rxe]" in trace and "[svcrdma]" not in trace
 
 
-def take_snapshot(images: Images, size: Size, out: Path, slow: float = 1) -> None:
-    """Boots a VM up to its job, for the jobs of VMs of that size to start from."""
+def save_snapshot(images: Images, size: Size, folder: Path) -> None:
+    """Boots a VM up to its job and saves it there."""
     for left in reversed(range(BOOTS)):
         try:
-            images.snapshots[size] = saved(images, size, out, slow)
+            boot_and_save(images, size, folder)
             return
-        except OSError:
+        except OSError as error:
+            print(f"svcrdma: {error}", file=sys.stderr)
             if not left:
                 raise
 
 
-def saved(images: Images, size: Size, out: Path, slow: float) -> Snapshot:
-    directory = out / "vm1"
-    shutil.rmtree(directory, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(out).free < SNAPSHOT_SPACE:
-        raise OSError(f"less than {SNAPSHOT_SPACE >> 30} GiB are free in {out}")
-    snapshot = Snapshot(size, out)
+def boot_and_save(images: Images, size: Size, folder: Path) -> None:
+    snapshot = Snapshot(folder, "w+b")
+    snapshot.memory.truncate(size.mem << 20)
     images = replace(images, module=None, snapshots={size: snapshot})
-    with tempfile.TemporaryDirectory(prefix="svcrdma-") as sockets:
-        vm = Vm(images, Job([], out, size=size), "snapshot", 1, directory, Path(sockets))
+    with tempfile.TemporaryDirectory(prefix="svcrdma-") as name:
+        directory = Path(name) / "vm1"
+        vm = Vm(images, Job([], Path(name), size=size), "snapshot", 1, directory, Path(name))
         try:
-            wait_until_ready(vm, time.monotonic() + 120 * slow)
+            wait_until_ready(vm, time.monotonic() + READY_LIMIT)
             snapshot.save(vm)
+        except OSError:
+            print(vm.console.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
+            raise
         finally:
             vm.stop()
-    return snapshot
 
 
 def wait_until_ready(vm: Vm, deadline: float) -> None:
     while READY not in vm.console.read_bytes():
         if vm.process.poll() is not None:
-            raise OSError(f"the VM died{vm.last_words()} ({vm.console})")
+            raise OSError(f"the VM died{vm.last_words()}")
         if time.monotonic() > deadline:
-            raise OSError(f"time limit ({vm.console})")
+            raise OSError("time limit")
         time.sleep(0.05)
 
 
@@ -502,11 +502,14 @@ def families() -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
-    for name in ("run", "shell"):
+    for name in ("run", "shell", "snapshot"):
         sub = commands.add_parser(name)
         sub.add_argument("--kernel", default=os.environ.get("KERNEL"))
         sub.add_argument("--mem", type=int, default=Size().mem)
         sub.add_argument("--cpus", type=int, default=Size().cpus)
+        if name == "snapshot":
+            sub.add_argument("folder", type=Path)
+            continue
         sub.add_argument("--server", choices=SERVERS, default=SERVERS[0])
         sub.add_argument("--module", type=Path, help="svcrdma.ko, if not that of build/")
         if name == "run":
@@ -520,6 +523,9 @@ def main() -> int:
     args = parser.parse_args()
     if args.what == "kvm":
         return 0 if use_kvm() else 1
+    if args.what == "snapshot":
+        save_snapshot(Images.prepare(args.kernel or families()[0]), Size(args.mem, args.cpus), args.folder.resolve())
+        return 0
     if args.module and not args.module.is_file():
         parser.error(f"no file {args.module}")
     images = Images.prepare(args.kernel or families()[0], args.module)
