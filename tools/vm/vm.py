@@ -412,9 +412,8 @@ def save_snapshot(images: Images, size: Size, folder: Path) -> None:
             boot_and_save(images, size, folder)
             return
         except OSError as error:
-            print(f"svcrdma: {error}", file=sys.stderr)
             if not left:
-                raise
+                sys.exit(f"svcrdma: no VM to save: {error}")
 
 
 def boot_and_save(images: Images, size: Size, folder: Path) -> None:
