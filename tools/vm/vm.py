@@ -30,7 +30,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
@@ -95,9 +95,9 @@ class Monitor:
         self.theirs.close()
         self.answer("QMP")
         self.command("qmp_capabilities")
-        # Memory is in a file, which is not to be copied.
-        shared = {"capability": "x-ignore-shared", "state": True}
-        self.command("migrate-set-capabilities", capabilities=[shared])
+        # Each page has its place in the file, and is read at once with those beside it.
+        mapped = {"capability": "mapped-ram", "state": True}
+        self.command("migrate-set-capabilities", capabilities=[mapped])
 
     def command(self, name: str, **arguments: object) -> dict:
         self.stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
@@ -120,30 +120,21 @@ class Monitor:
 
 
 class Snapshot:
-    """A VM that has booted and waits for its job. Its folder may go meanwhile, the files stay open."""
+    """A VM that has booted and waits for its job. Its file may go meanwhile, it stays open. Each VM
+    that starts from it has a copy of its memory: pages of a file are small ones, and on those QEMU
+    is slower all the time."""
 
     def __init__(self, folder: Path, mode: str = "rb"):
-        self.memory = open(folder / "memory", mode)
         self.state = open(folder / "state", mode)
 
-    def open_state(self) -> BinaryIO:
-        """From its beginning, for one reader."""
-        return open(f"/proc/self/fd/{self.state.fileno()}", "rb")
-
-    def arguments(self, save: bool) -> list[str]:
-        # The memory of the VM that is saved is the file; those that start from it
-        # share it, and have copies of what they write to.
-        file = f"mem-path=/proc/self/fd/{self.memory.fileno()},size={os.fstat(self.memory.fileno()).st_size}"
-        use = "share=on" if save else "share=off,readonly=on,rom=off"
-        return [
-            "-object", f"memory-backend-file,id=memory,{file},{use}", "-machine", "memory-backend=memory",
-            *([] if save else ["-incoming", "defer"]),
-        ]  # fmt: skip
+    @property
+    def uri(self) -> str:
+        """In QEMU, which has inherited it."""
+        return f"file:/proc/self/fd/{self.state.fileno()}"
 
     def save(self, vm: Vm) -> None:
-        """All of the VM that is not memory. QEMU stops it by itself, so those that start from it run."""
-        # By our name for the file: what QEMU starts has only a pipe.
-        vm.monitor.command("migrate", uri=f"exec:cat >/proc/{os.getpid()}/fd/{self.state.fileno()}")
+        """QEMU stops the VM by itself, so those that start from it run."""
+        vm.monitor.command("migrate", uri=self.uri)
         while (status := vm.monitor.command("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled"):
                 raise OSError("QEMU cannot save it")
@@ -270,10 +261,9 @@ class Vm:
             inherited = [disk.fileno()]
             self.monitor = None
             if snapshot:
-                state = stack.enter_context(snapshot.open_state())
                 self.monitor = Monitor()
-                arguments += [*self.monitor.arguments, *snapshot.arguments(save=role == "snapshot")]
-                inherited += [self.monitor.theirs.fileno(), snapshot.memory.fileno(), state.fileno()]
+                arguments += [*self.monitor.arguments, *([] if role == "snapshot" else ["-incoming", "defer"])]
+                inherited += [self.monitor.theirs.fileno(), snapshot.state.fileno()]
             self.process = subprocess.Popen(
                 arguments,
                 cwd=TOP,
@@ -288,7 +278,7 @@ class Vm:
                 with self.monitored():
                     self.monitor.begin()
                     if role != "snapshot":
-                        self.monitor.command("migrate-incoming", uri=f"fd:{state.fileno()}")
+                        self.monitor.command("migrate-incoming", uri=snapshot.uri)
 
     @contextlib.contextmanager
     def monitored(self):
@@ -418,7 +408,6 @@ def save_snapshot(images: Images, size: Size, folder: Path) -> None:
 
 def boot_and_save(images: Images, size: Size, folder: Path) -> None:
     snapshot = Snapshot(folder, "w+b")
-    snapshot.memory.truncate(size.mem << 20)
     images = replace(images, module=None, snapshots={size: snapshot})
     with tempfile.TemporaryDirectory(prefix="svcrdma-") as name:
         directory = Path(name) / "vm1"
