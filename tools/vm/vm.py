@@ -121,8 +121,7 @@ class Monitor:
 
 class Snapshot:
     """A VM that has booted and waits for its job. Its file may go meanwhile, it stays open. Each VM
-    that starts from it has a copy of its memory: pages of a file are small ones, and on those QEMU
-    is slower all the time."""
+    that starts from it has memory of its own."""
 
     def __init__(self, folder: Path, mode: str = "rb"):
         self.state = open(folder / "state", mode)
