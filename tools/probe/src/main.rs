@@ -74,11 +74,14 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 write-chunk reply-chunk no-receive no-receive-calls
                                 no-receive-reads no-receive-errors send overrun immediate
                                 (all); or of what no client does: unasked invalidation
-                                greedy, which begins with a line on standard input
+                                greedy, which begins with a line on standard input;
+                                overrun-seen, which waits until the server has seen it
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
                --count N        peers (one of each kind)
                --parallel N     peers at the same time (4)
+               --pause MS       between one of these and the next, which then come one by one
+                                and not in groups (0)
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
                --key N          of a registration of the server's, for invalidation

@@ -77,6 +77,8 @@ pub(crate) enum Stage {
     Send,
     /// More Calls are sent than the server grants credits.
     Overrun,
+    /// The same, and all of them have arrived, or the server has closed the connection.
+    OverrunSeen,
     /// An RDMA Write with immediate data has used up a Receive of the server's; just an idle
     /// connection if the device cannot make one.
     Immediate,
@@ -110,7 +112,12 @@ impl Stage {
     ];
 
     /// Of peers that do what no client does.
-    const ODD: &'static [Self] = &[Self::Greedy, Self::Unasked, Self::Invalidation];
+    const ODD: &'static [Self] = &[
+        Self::OverrunSeen,
+        Self::Greedy,
+        Self::Unasked,
+        Self::Invalidation,
+    ];
 
     /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -130,6 +137,7 @@ impl Stage {
             Self::NoReceiveErrors => "no-receive-errors",
             Self::Send => "send",
             Self::Overrun => "overrun",
+            Self::OverrunSeen => "overrun-seen",
             Self::Immediate => "immediate",
             Self::Greedy => "greedy",
             Self::Unasked => "unasked",
@@ -212,7 +220,8 @@ impl Way {
             Stage::NoReceiveReads => self.no_receive_reads(),
             Stage::NoReceiveErrors => self.no_receive_errors(),
             Stage::Send => self.long_send(),
-            Stage::Overrun => self.overrun(),
+            Stage::Overrun => self.overrun(false),
+            Stage::OverrunSeen => self.overrun(true),
             Stage::Immediate => self.immediate(),
             Stage::Greedy => self.greedy(),
             Stage::Unasked => self.unasked(),
@@ -352,9 +361,9 @@ impl Way {
         Ok(alone(peer))
     }
 
-    /// Sends one Call after the other. The data of each has to be read, so the first are not
-    /// answered before the last are there.
-    fn overrun(&self) -> Result<Remains> {
+    /// Sends one Call after the other, and waits for their arrival if that is to be `seen`. The data
+    /// of each has to be read, so the first are not answered before the last are there.
+    fn overrun(&self, seen: bool) -> Result<Remains> {
         let manners = Manners {
             receives: CALLS,
             ..Manners::default()
@@ -364,6 +373,12 @@ impl Way {
         for _ in 0..CALLS {
             let message = write_call(&mut peer, whole(&memory));
             peer.send(&message)?;
+        }
+        if seen {
+            let mut arrived = 0;
+            while arrived < CALLS && peer.wait_sent()? {
+                arrived += 1;
+            }
         }
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }

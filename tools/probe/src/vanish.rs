@@ -18,13 +18,14 @@ use std::{
     str::FromStr,
     sync::Mutex,
     thread,
+    time::Duration,
     vec, //
 };
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "file", "key"];
+pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "pause", "file", "key"];
 
-/// Peers of a group.
+/// Peers of a group, unless there is a pause between one and the next.
 const GROUP: usize = 8;
 
 /// In which manner a peer goes away.
@@ -73,6 +74,9 @@ struct Group {
     count: usize,
 }
 
+/// Takes a group to its stage, and away; what fell silent is added to.
+type Vanish<'a> = dyn Fn(Group, &mut Vec<Remains>) -> Result<()> + Sync + 'a;
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let way = Way {
@@ -87,8 +91,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let hows = choice(args, "how", How::ALL)?;
     let count = args.value("count", stages.len() * hows.len())?;
     let parallel: usize = args.value("parallel", 4)?;
+    let pause = Duration::from_millis(args.value("pause", 0)?);
+    let most = if pause.is_zero() { GROUP } else { 1 };
     let spawner = Spawner::new(args);
-    run_all(&way, &spawner, plan(&stages, &hows, count), parallel)?;
+    let vanish = |group, silent: &mut _| {
+        vanish(&way, &spawner, group, silent)?;
+        thread::sleep(pause);
+        Ok(())
+    };
+    run_all(&vanish, plan(&stages, &hows, count, most), parallel)?;
     println!("{count} peers have vanished");
     Ok(())
 }
@@ -104,8 +115,8 @@ fn choice<T: Copy + FromStr>(args: &Args, name: &str, all: &[T]) -> Result<Vec<T
     }
 }
 
-/// Distributes `count` peers evenly over all kinds, and cuts them into groups.
-fn plan(stages: &[Stage], hows: &[How], count: usize) -> Vec<Group> {
+/// Distributes `count` peers evenly over all kinds, and cuts them into groups of at most `most`.
+fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group> {
     let kinds: Vec<(Stage, How)> = stages
         .iter()
         .flat_map(|&stage| hows.iter().map(move |&how| (stage, how)))
@@ -117,7 +128,7 @@ fn plan(stages: &[Stage], hows: &[How], count: usize) -> Vec<Group> {
     // The kinds alternate, so that they meet.
     while left.iter().any(|&left| left > 0) {
         for (&(stage, how), left) in kinds.iter().zip(&mut left) {
-            let count = GROUP.min(*left);
+            let count = most.min(*left);
             *left -= count;
             if count > 0 {
                 groups.push(Group { stage, how, count });
@@ -128,13 +139,13 @@ fn plan(stages: &[Stage], hows: &[How], count: usize) -> Vec<Group> {
 }
 
 /// Has `parallel` threads work through `groups`; the first failure ends all.
-fn run_all(way: &Way, spawner: &Spawner, groups: Vec<Group>, parallel: usize) -> Result<()> {
+fn run_all(vanish: &Vanish, groups: Vec<Group>, parallel: usize) -> Result<()> {
     let queue = Mutex::new(groups.into_iter());
     let failure = Mutex::new(None);
     thread::scope(|scope| {
         for _ in 0..parallel.max(1) {
             scope.spawn(|| {
-                if let Err(error) = work(way, spawner, &queue) {
+                if let Err(error) = work(vanish, &queue) {
                     lock(&queue).by_ref().for_each(drop);
                     lock(&failure).get_or_insert(error);
                 }
@@ -145,14 +156,14 @@ fn run_all(way: &Way, spawner: &Spawner, groups: Vec<Group>, parallel: usize) ->
 }
 
 /// Takes groups from `queue` until there are none.
-fn work(way: &Way, spawner: &Spawner, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
+fn work(vanish: &Vanish, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
     // What fell silent stays known to the connection manager until the thread ends.
     let mut silent = Vec::new();
     loop {
         let Some(group) = lock(queue).next() else {
             return Ok(());
         };
-        vanish(way, spawner, group, &mut silent)
+        vanish(group, &mut silent)
             .map_err(|error| Error::new(format!("{}, {}: {error}", group.stage, group.how)))?;
     }
 }
@@ -249,18 +260,21 @@ mod tests {
 
     #[test]
     fn the_plan_has_as_many_peers_as_asked_for() {
-        for count in [0, 1, 33, 1000] {
-            let groups = plan(Stage::ALL, How::ALL, count);
+        for (count, most) in [(0, GROUP), (1, GROUP), (33, GROUP), (1000, GROUP), (100, 1)] {
+            let groups = plan(Stage::ALL, How::ALL, count, most);
             assert_eq!(groups.iter().map(|group| group.count).sum::<usize>(), count);
-            assert!(groups
-                .iter()
-                .all(|group| (1..=GROUP).contains(&group.count)));
+            assert!(groups.iter().all(|group| (1..=most).contains(&group.count)));
         }
     }
 
     #[test]
     fn the_plan_has_every_kind() {
-        let groups = plan(Stage::ALL, How::ALL, Stage::ALL.len() * How::ALL.len());
+        let groups = plan(
+            Stage::ALL,
+            How::ALL,
+            Stage::ALL.len() * How::ALL.len(),
+            GROUP,
+        );
         for &stage in Stage::ALL {
             for &how in How::ALL {
                 let same = |group: &&Group| group.stage == stage && group.how == how;
