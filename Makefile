@@ -59,7 +59,7 @@ vm: vm-modules ## a shell in a VM with the module at hand
 demo: ## NFS over RDMA served by the module, shown in a VM
 	@tools/vm/demo
 
-test: ## every test; the last line is "N passed, N failed"
+test: ## every test, but what is for test-debug alone; the last line is "N passed, N failed"
 	@scripts/need-qemu
 	@scripts/test
 
@@ -72,7 +72,7 @@ nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@tools/vm/vm.py run --vms 2 --limit 7200 --server "$(or $(SERVER),ours)" --out build/nfstest \
 		tools/vm/tests/nfstest "$(or $(SUITE),posix)" "$(or $(VERSION),4.2)" "$(or $(RUNTEST),all)"
 
-xfstests: vm-modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2 GROUP=quick
+xfstests: vm-modules ## xfstests on RDMA mounts: XFSTESTS=TREE VERSION=4.2, or GROUP=quick, not tools/vm/xfstests-list
 	@scripts/need-qemu
 	@scripts/xfstests
 

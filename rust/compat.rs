@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What differs between the supported kernels, and the errnos that the oldest one lacks.
+//! The place for what differs between the supported kernels: errnos that the oldest one lacks.
 
 use kernel::{
     bindings,

@@ -11,11 +11,12 @@
 //! | nfsd sends the results | `reply` |
 //! | `work` is posted and completes | `endpoint` |
 //! | nfsd calls the client back | `backchannel` |
-//! | the connection ends, its last `phase` | `conn` says why, `endpoint` gives everything back |
+//! | the connection ends | `conn` says why, `teardown` takes it through its last `phase`s |
 //!
-//! `device` has what connections share, its `hardware` and the `pool`s they borrow from, whose
-//! `stock` `refill` fills; a connection's `quota` of pages for Read chunks and `space` for replies
-//! bound what it keeps from others, and `own_receives` are what it has where none are shared.
+//! `device` has what connections share, the table of `connections`, its `hardware` and the `pool`s
+//! they borrow from, whose `stock` `refill` fills; a connection's `quota` of pages for Read chunks and
+//! `space` for replies bound what it keeps from others, and `own_receives` are what it has where none
+//! are shared.
 //! `watchdog` closes what makes no progress and looks after the table of `ports` that listen,
 //! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
 //! what has ended, and `cause` says why.

@@ -27,7 +27,7 @@ use kernel::{
 };
 
 /// The queue; when the last reference goes it is destroyed, and then all buffers are with nobody,
-/// or with a [`Receive`]. Dropping it sleeps.
+/// or with a [`Receive`](super::receive::Receive). Dropping it sleeps.
 ///
 /// # Invariants
 ///

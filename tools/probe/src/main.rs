@@ -79,9 +79,9 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --how HOW        disconnect, silent, kill, all; or hold: stay until
                                 standard input ends (all)
                --count N        peers (one of each kind)
-               --parallel N     peers at the same time (4)
-               --pause MS       between one of these and the next, which then come one by one
-                                and not in groups (0)
+               --parallel N     threads, each with a group of up to 8 peers at a time (4)
+               --pause MS       that a thread lets go by after each peer; groups have one peer
+                                then (0)
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
                --key N          of a registration of the server's, for invalidation
