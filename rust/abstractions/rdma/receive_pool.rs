@@ -62,6 +62,21 @@ struct Inner<H: Handler> {
     table: KVVec<NonNull<Buffer<H>>>,
     /// Buffers that are with nobody: posting them failed, or there is no queue any more.
     aside: KVVec<NonNull<Buffer<H>>>,
+    /// How many are posted. Those that peers which vanished took along are among them.
+    posted: usize,
+}
+
+impl<H: Handler> Inner<H> {
+    /// Below how many buffers on a shared queue more are made: a quarter of them.
+    fn low_mark(&self) -> usize {
+        (self.table.len() / 4).max(1)
+    }
+
+    /// Whether there are so few on a shared queue, and could be more.
+    fn is_low(&self, max: usize) -> bool {
+        let is_shared = matches!(self.queue, Some(Queue::Shared(_)));
+        is_shared && self.posted < self.low_mark() && self.table.len() < max
+    }
 }
 
 // SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
@@ -133,6 +148,7 @@ impl<H: Handler> ReceivePool<H> {
             pd: Some(pd.clone()),
             table: KVVec::with_capacity(max, GFP_KERNEL)?,
             aside: KVVec::with_capacity(max, GFP_KERNEL)?,
+            posted: 0,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -250,11 +266,12 @@ impl<H: Handler> ReceivePool<H> {
         Ok(())
     }
 
-    /// Has the device say when less than a quarter of the buffers are on the queue. May sleep.
+    /// Has the device say when few buffers are on the queue. It need not say so if they have become few
+    /// before it was asked, see [`Self::take_off`]. May sleep.
     pub(super) fn watch(&self) {
-        let limit = u32::try_from(self.count() / 4).unwrap_or(0).max(1);
+        let limit = u32::try_from(self.inner.lock().low_mark()).unwrap_or(1);
         let watched = self.srq().map_or(Ok(()), |srq| srq.watch(limit));
-        // Such a device only loses what peers that vanish in a Send take with them.
+        // What such a device loses are the buffers that peers which vanish in a Send take with them.
         if watched.is_err() {
             pr_warn_once!("the device does not say when Receive buffers run low\n");
         }
@@ -310,6 +327,7 @@ impl<H: Handler> ReceivePool<H> {
             unsafe { unmap_page(pd, addr, Direction::FromDevice) };
             return posted;
         }
+        inner.posted = inner.posted.saturating_add(1);
         Ok(())
     }
 
@@ -355,16 +373,26 @@ impl<H: Handler> ReceivePool<H> {
 
     /// Unmaps a buffer that the device has filled, or given up. In a completion; no lock is held.
     ///
+    /// If few are left on a shared queue, more are made: the device has not said so if they were used
+    /// faster than it was asked to say it again, or if it never does.
+    ///
     /// # Safety
     ///
     /// A completion says that `buffer` of this pool is not posted any more; nobody else has it.
-    pub(super) unsafe fn take_off(&self, buffer: NonNull<Buffer<H>>) {
+    pub(super) unsafe fn take_off(self: ArcBorrow<'_, Self>, buffer: NonNull<Buffer<H>>) {
         let raw = buffer.as_ptr();
-        let (addr, pd) = {
-            let inner = self.inner.lock();
+        let (addr, pd, is_low) = {
+            let mut inner = self.inner.lock();
+            inner.posted = inner.posted.saturating_sub(1);
             // SAFETY: By the safety requirements of this function.
-            (unsafe { (*raw).addr.take() }, inner.pd.clone())
+            let addr = unsafe { (*raw).addr.take() };
+            (addr, inner.pd.clone(), inner.is_low(self.max))
         };
+        // Without memory it is for the watchdog to try again.
+        if is_low && !self.is_short.load(Relaxed) {
+            // An error means that it is queued already.
+            let _ = self.queue.enqueue(Arc::from(self));
+        }
         // Not under the lock, which all completions of a device take: an IOMMU may take its time.
         if let (Some(addr), Some(pd)) = (addr, pd) {
             // SAFETY: The device is done with it.

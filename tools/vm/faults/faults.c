@@ -2,7 +2,9 @@
 /*
  * Says of queues what a device would say when they have failed, which soft devices never do. Loaded
  * in a VM before the queues are made; writing "srq" or "cq" to the parameter "fail" then raises the
- * event for all shared receive queues, or for all completion queues, whose owner wants to know.
+ * event for all shared receive queues, or for all completion queues, whose owner wants to know. With
+ * the parameter "silent" devices take no notice of who asks them to say when a shared receive queue
+ * runs low, as if it had done so just before.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -61,6 +63,19 @@ static int cq_goes(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
+static bool silent;
+module_param(silent, bool, 0644);
+
+/* The third argument says which attributes are modified. */
+static int srq_changes(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (silent)
+		regs->dx &= ~(unsigned long)IB_SRQ_LIMIT;
+	return 0;
+}
+
+static struct kprobe changes = { .symbol_name = "ib_modify_srq", .pre_handler = srq_changes };
+
 static struct kretprobe made[] = {
 	{ .kp.symbol_name = "ib_create_srq_user", .handler = srq_made, .maxactive = 16 },
 	{ .kp.symbol_name = "__ib_alloc_cq", .handler = cq_made, .maxactive = 16 },
@@ -104,6 +119,9 @@ static int __init faults_init(void)
 {
 	int error, i;
 
+	error = register_kprobe(&changes);
+	if (error)
+		return error;
 	for (i = 0; i < ARRAY_SIZE(made); i++) {
 		error = register_kretprobe(&made[i]);
 		if (error)
@@ -120,6 +138,7 @@ undo:
 		unregister_kprobe(&goes[i]);
 		unregister_kretprobe(&made[i]);
 	}
+	unregister_kprobe(&changes);
 	return error;
 }
 
@@ -131,6 +150,7 @@ static void __exit faults_exit(void)
 		unregister_kprobe(&goes[i]);
 		unregister_kretprobe(&made[i]);
 	}
+	unregister_kprobe(&changes);
 }
 
 module_init(faults_init);
