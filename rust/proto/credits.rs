@@ -74,8 +74,11 @@ pub struct Credits {
     peak: u32,
     /// Calls since the last look.
     calls: u32,
-    /// The most Calls that a client which keeps to its grants can have unanswered.
+    /// The most Calls that a client which keeps to its grants, and has seen all of them, can have
+    /// unanswered.
     held: u32,
+    /// Replies that it has not seen, as they wait to be posted.
+    waiting: u32,
     /// Seconds for which it has had more, in a shortage.
     over: u32,
     /// How many messages that nobody waits for it may send yet.
@@ -95,6 +98,7 @@ impl Credits {
             peak: 0,
             calls: 0,
             held: grant,
+            waiting: 0,
             over: 0,
             slack: SLACK,
         }
@@ -142,6 +146,7 @@ impl Credits {
         let granted = self.grant.min(self.requested).max(1);
         // Each reply ends one Call: whoever has used a larger grant comes down to this one like that.
         self.held = granted.max(self.held.saturating_sub(1));
+        self.waiting = self.waiting.saturating_add(1);
         granted
     }
 
@@ -159,7 +164,8 @@ impl Credits {
     /// while there was a shortage; there is so much `room`, and `seconds` have passed since it was asked
     /// last. A client that gives up Calls may have more for as long as the server is at these.
     pub fn over(&mut self, room: Room, seconds: u32) -> u32 {
-        self.over = match room == Room::Short && self.unanswered > self.held {
+        let most = self.held.saturating_add(self.waiting);
+        self.over = match room == Room::Short && self.unanswered > most {
             true => self.over.saturating_add(seconds),
             false => 0,
         };
@@ -171,9 +177,11 @@ impl Credits {
         self.calls.max(self.peak) >= self.grant
     }
 
-    /// A Call is over: its reply goes out, or it will never have one.
+    /// A Call is over: its reply goes out, or it will never have one. The latter makes a reply that
+    /// waits look sent, and the client counts one Call more than we do.
     pub fn on_end(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
+        self.waiting = self.waiting.saturating_sub(1);
     }
 
     /// Looks at the client, as is done every now and then: the next replies grant less to one that
@@ -389,6 +397,25 @@ mod tests {
         }
         assert_eq!(Room::of(0, 0), Room::Plenty);
         assert_eq!(Room::of(1, 0), Room::Short);
+    }
+
+    #[test]
+    fn grants_that_wait_to_be_posted_bind_nobody() {
+        let mut credits = Credits::new(2 * START);
+        for _ in 0..START {
+            assert_eq!(credits.on_call(START), Ok(()));
+        }
+        for _ in 0..8 {
+            credits.on_reply(Room::Short, 2 * START);
+            assert_eq!(credits.over(Room::Short, 2), 0);
+        }
+        // When they have gone out the client has as many Calls less, and may have no more.
+        for _ in 0..8 {
+            credits.on_end();
+            assert_eq!(credits.over(Room::Short, 2), 0);
+        }
+        assert_eq!(credits.on_call(START), Ok(()));
+        assert_eq!(credits.over(Room::Short, 2), 2);
     }
 
     #[test]
