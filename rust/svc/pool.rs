@@ -278,9 +278,12 @@ impl Pools {
 
     fn keep_sink(&self, mut sink: KBox<Transfer>) {
         if let Some(mut registration) = sink.take_registration() {
-            // It was taken for a Call, and not used: its connection may be forgotten already.
-            registration.set_user(None);
-            self.put_registration(registration);
+            // It was not used for this Call, whose connection may be forgotten already: of one that was
+            // used for an earlier one a peer knows the key.
+            if !registration.is_known() {
+                registration.set_user(None);
+                self.put_registration(registration);
+            }
         }
         // Not under the lock.
         sink.unmap();

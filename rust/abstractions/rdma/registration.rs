@@ -119,6 +119,8 @@ pub(crate) struct Registration {
     access: u32,
     /// The connection that it is for.
     user: Option<u64>,
+    /// Whether a region was ever begun.
+    is_known: Cell<bool>,
     begun: Cell<usize>,
     ended: Cell<usize>,
     pd: Arc<Pd>,
@@ -153,11 +155,17 @@ impl Registration {
             list,
             access: kind.access,
             user: None,
+            is_known: Cell::new(false),
             begun: Cell::new(0),
             ended: Cell::new(0),
             pd: pd.clone(),
         };
         Ok(KBox::new(this, GFP_KERNEL)?)
+    }
+
+    /// Whether a peer may know a key of it.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.get()
     }
 
     /// The number of the connection that it is for; none if no peer knows its key.
@@ -228,6 +236,7 @@ impl Registration {
         // CAST: A set of flags.
         wr.access = self.access as c_int;
         self.begun.set(begun.saturating_add(1));
+        self.is_known.set(true);
         Some(wr)
     }
 
