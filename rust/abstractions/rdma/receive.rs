@@ -4,12 +4,21 @@
 
 use super::{
     completion::Status,
+    device::Pd,
     qp::{
         Handler,
         Unfit, //
     },
     receive_pool::ReceivePool,
-    receive_queue::RECEIVE_SIZE, //
+    receive_queue::{
+        Queue,
+        RECEIVE_SIZE, //
+    },
+    transfer::{
+        map_page,
+        unmap_page,
+        Direction, //
+    },
 };
 use crate::abstractions::{
     bindings,
@@ -54,6 +63,37 @@ pub(super) struct Buffer<H: Handler> {
 }
 
 impl<H: Handler> Buffer<H> {
+    /// Maps `buffer` and posts it to `queue`. In any context.
+    ///
+    /// # Errors
+    ///
+    /// Those of the IOMMU and the driver: nothing is posted or mapped.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live, is with nobody, and stays until the queue is destroyed. A queue pair is live.
+    pub(super) unsafe fn post(buffer: NonNull<Self>, queue: &Queue<H>, pd: &Pd) -> Result {
+        let raw = buffer.as_ptr();
+        // SAFETY: By the safety requirements of this function.
+        let page = unsafe { &(*raw).page };
+        // SAFETY: The page stays in the buffer, and nobody uses it while it is posted.
+        let addr = unsafe { map_page(pd, page, Direction::FromDevice)? };
+        // SAFETY: As above. Set before posting: the completion may come at once.
+        let cqe = unsafe {
+            (*raw).addr = Some(addr);
+            &raw mut (*raw).cqe
+        };
+        // SAFETY: By the safety requirements of this function; the page was just mapped.
+        let posted = unsafe { queue.post(pd, cqe, addr) };
+        if posted.is_err() {
+            // SAFETY: The buffer was not posted.
+            unsafe { (*raw).addr = None };
+            // SAFETY: As just mapped.
+            unsafe { unmap_page(pd, addr, Direction::FromDevice) };
+        }
+        posted
+    }
+
     /// Makes one for `pool`, which is to free it. May sleep.
     pub(super) fn new(pool: *const ReceivePool<H>) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;

@@ -7,8 +7,8 @@
 //! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer
 //! dies in the middle of a Send) takes one from the queue and never completes. Hence the pool keeps
 //! a table of all buffers and frees them only after the queue is destroyed. When the device says
-//! that the queue runs low the pool grows by half at once, up to its maximum: what is lost is made
-//! up for, and other peers' messages do not have to wait for long.
+//! that the queue runs low, or completions show it, the pool grows by half at once, up to its
+//! maximum: what is lost is made up for, and other peers' messages do not have to wait for long.
 //!
 //! A buffer is unmapped before anybody sees its bytes, as nfsd may write to them, and mapped again
 //! when it is posted.
@@ -22,7 +22,6 @@ use super::{
     receive_queue::Queue,
     srq::Srq,
     transfer::{
-        map_page,
         unmap_page,
         Direction, //
     },
@@ -33,7 +32,6 @@ use crate::abstractions::{
 };
 use core::ptr::NonNull;
 use kernel::{
-    ffi::c_void,
     impl_has_work, new_spinlock, new_work, pr_warn_once,
     prelude::*,
     sync::{
@@ -88,7 +86,8 @@ unsafe impl<H: Handler> Send for Inner<H> {}
 /// # Invariants
 ///
 /// Each buffer of `table` is a live box of its own, whose `pool` is this one. Its `addr` is there
-/// if and only if it is posted, and then `pd` is there. `aside` has room for all of `table`.
+/// if and only if it is posted, and then `pd` is there; `posted` counts those. `aside` has room for all
+/// of `table`.
 #[pin_data(PinnedDrop)]
 pub(super) struct ReceivePool<H: Handler> {
     #[pin]
@@ -277,22 +276,15 @@ impl<H: Handler> ReceivePool<H> {
         }
     }
 
-    /// # Safety
-    ///
-    /// The RDMA core calls this for a queue that [`Srq`] has made for a pool, in any context.
-    pub(super) unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
-        // CAST: `Srq::new` has set it to this type.
-        // SAFETY: The queue keeps the pool.
-        let pool = unsafe { ArcBorrow::from_raw(context.cast::<Self>().cast_const()) };
-        // SAFETY: By the safety requirements of this function.
-        match unsafe { (*event).event } {
-            bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED => {
-                // An error means that it is queued already.
-                let _ = pool.queue.enqueue(Arc::from(pool));
-            }
-            bindings::ib_event_type_IB_EVENT_SRQ_ERR => pool.is_broken.store(true, Relaxed),
-            _ => {}
-        }
+    /// Makes more buffers soon. In any context.
+    pub(super) fn grow_later(self: ArcBorrow<'_, Self>) {
+        // An error means that it is queued already.
+        let _ = self.queue.enqueue(Arc::from(self));
+    }
+
+    /// No message comes in any more, as the shared queue has failed.
+    pub(super) fn set_broken(&self) {
+        self.is_broken.store(true, Relaxed);
     }
 
     /// Maps and posts `buffer`, which is with nobody, or keeps it aside.
@@ -307,26 +299,10 @@ impl<H: Handler> ReceivePool<H> {
         let (Some(queue), Some(pd)) = (&inner.queue, &inner.pd) else {
             return Err(ENODEV);
         };
-        let raw = buffer.as_ptr();
-        // SAFETY: The buffer is live by the type invariant, and with nobody.
-        let page = unsafe { &(*raw).page };
-        // SAFETY: The page stays in the buffer, and nobody uses it while it is posted.
-        let addr = unsafe { map_page(pd, page, Direction::FromDevice)? };
-        // SAFETY: As above. Set before posting: the completion may come at once.
-        let cqe = unsafe {
-            (*raw).addr = Some(addr);
-            &raw mut (*raw).cqe
-        };
-        // SAFETY: The buffer, mapped, stays until the queue is destroyed, which keeps the pool; a
-        // queue pair is live as `close_own` takes the lock that we hold.
-        let posted = unsafe { queue.post(pd, cqe, addr) };
-        if posted.is_err() {
-            // SAFETY: The buffer was not posted.
-            unsafe { (*raw).addr = None };
-            // SAFETY: As just mapped.
-            unsafe { unmap_page(pd, addr, Direction::FromDevice) };
-            return posted;
-        }
+        // SAFETY: The buffer is live by the type invariant, with nobody, and stays until the queue is
+        // destroyed, which keeps the pool; a queue pair is live as `close_own` takes the lock that we
+        // hold.
+        unsafe { Buffer::post(buffer, queue, pd)? };
         inner.posted = inner.posted.saturating_add(1);
         Ok(())
     }
@@ -335,8 +311,7 @@ impl<H: Handler> ReceivePool<H> {
     pub(super) fn retry(self: &Arc<Self>) {
         self.repost();
         if self.is_short.xchg(false, Full) {
-            // An error means that it is queued already.
-            let _ = self.queue.enqueue(self.clone());
+            self.as_arc_borrow().grow_later();
         }
     }
 
@@ -358,6 +333,7 @@ impl<H: Handler> ReceivePool<H> {
         let Some(pd) = inner.pd.take() else {
             return;
         };
+        inner.posted = 0;
         for buffer in &inner.table {
             // SAFETY: The buffer is live by the type invariant; if it was posted, the device and
             // completions are done with it, otherwise `addr` is not there.
@@ -390,8 +366,7 @@ impl<H: Handler> ReceivePool<H> {
         };
         // Without memory it is for the watchdog to try again.
         if is_low && !self.is_short.load(Relaxed) {
-            // An error means that it is queued already.
-            let _ = self.queue.enqueue(Arc::from(self));
+            self.grow_later();
         }
         // Not under the lock, which all completions of a device take: an IOMMU may take its time.
         if let (Some(addr), Some(pd)) = (addr, pd) {

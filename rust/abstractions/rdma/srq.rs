@@ -23,7 +23,10 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        ArcBorrow, //
+    }, //
 };
 
 /// The queue; when the last reference goes it is destroyed, and then all buffers are with nobody,
@@ -46,7 +49,7 @@ impl<H: Handler> Srq<H> {
     /// Makes a queue for as many buffers as `pool` may have, all of the pool's `pd`.
     fn new(pool: &Arc<ReceivePool<H>>, pd: &Pd) -> Result<Arc<Self>> {
         let mut attr: bindings::ib_srq_init_attr = super::zeroed();
-        attr.event_handler = Some(ReceivePool::<H>::event);
+        attr.event_handler = Some(Self::event);
         attr.srq_context = Arc::as_ptr(pool).cast_mut().cast();
         // CAST: The caller has cut `max` to the device's limit.
         attr.attr.max_wr = pool.max as u32;
@@ -78,6 +81,21 @@ impl<H: Handler> Srq<H> {
 
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_srq {
         self.srq.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// The RDMA core calls this for a queue that [`Self::new`] has made, in any context.
+    unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // CAST: `new` has set it to this type.
+        // SAFETY: The queue keeps the pool.
+        let pool = unsafe { ArcBorrow::from_raw(context.cast::<ReceivePool<H>>().cast_const()) };
+        // SAFETY: By the safety requirements of this function.
+        match unsafe { (*event).event } {
+            bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED => pool.grow_later(),
+            bindings::ib_event_type_IB_EVENT_SRQ_ERR => pool.set_broken(),
+            _ => {}
+        }
     }
 }
 
