@@ -30,6 +30,12 @@ struct Open {
     since: Instant<Monotonic>,
 }
 
+impl Open {
+    fn is_new(&self) -> bool {
+        seconds_since(self.since) < NEW_SECONDS
+    }
+}
+
 /// The ports of all listeners.
 #[pin_data]
 pub(super) struct Ports {
@@ -71,14 +77,17 @@ impl Ports {
         }
     }
 
-    /// Has nfsd close all listeners, but for those that are being made: sunrpc does not expect one
-    /// to go before it is complete.
-    pub(super) fn release(&self) {
-        for Open { port, since } in self.table.lock().values() {
-            if seconds_since(*since) >= NEW_SECONDS {
-                port.release();
-            }
+    /// Has nfsd close all listeners. `false`, and nothing is closed, while one is being made: sunrpc
+    /// does not expect it to go before it is complete.
+    pub(super) fn release(&self) -> bool {
+        let table = self.table.lock();
+        if table.values().any(Open::is_new) {
+            return false;
         }
+        for Open { port, .. } in table.values() {
+            port.release();
+        }
+        true
     }
 
     /// Has ports listen again whose device is back.

@@ -29,10 +29,12 @@ pub(crate) type Watchdog<T> = Pin<KBox<Periodic<T>>>;
 impl Tick for Server {
     fn tick(self: &Arc<Self>) {
         if stats::RELEASE.get() != 0 {
-            // All at once: until the listeners are back clients cannot connect again.
-            self.ports.release();
-            self.devices
-                .for_each(|device| device.close_all(Cause::Released));
+            // All at once: until the listeners are back clients cannot connect again, so those of a
+            // listener that cannot go yet keep what they have.
+            if self.ports.release() {
+                self.devices
+                    .for_each(|device| device.close_all(Cause::Released));
+            }
         } else {
             self.ports.tick();
         }
