@@ -129,15 +129,22 @@ impl Port {
         }
     }
 
-    /// Has nfsd close it, which does not expect to have no listener at all while it runs: it stays
-    /// where there is none of another transport. May sleep.
-    pub(super) fn release(&self) {
-        if self.inbox.is_replaceable() {
+    /// Has nfsd close it, which does not expect to have no listener at all while it runs: `false` where
+    /// there is none of another transport, and it stays. May sleep.
+    pub(super) fn release(&self) -> bool {
+        let can_go = self.inbox.is_replaceable();
+        if can_go {
             self.is_released.store(true, Relaxed);
             self.inbox.close();
         } else if !self.stays.xchg(true, Relaxed) && ratelimit() {
             pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
         }
+        can_go
+    }
+
+    /// Whether it takes no more connections, since its own are being closed.
+    fn is_leaving(&self) -> bool {
+        stats::is_released() && (self.is_released.load(Relaxed) || self.stays.load(Relaxed))
     }
 
     /// Listens again if the device was lost and one has its address; nobody wants it released. May
@@ -181,7 +188,7 @@ impl Port {
 
     /// Makes a connection of a connect request.
     fn connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Arc<Shared>> {
-        if stats::RELEASE.get() != 0 {
+        if self.is_leaving() {
             return Err(EBUSY);
         }
         if request.reads == 0 {
@@ -299,7 +306,6 @@ impl Listen for Listener {
     }
 
     fn detach(&self) {
-        self.port.server.ports.remove(&self.port);
         self.port.close();
     }
 }
@@ -315,11 +321,16 @@ impl Drop for Listener {
         if self.port.is_released.load(Relaxed) {
             sunrpc::wait_for_new_threads();
         }
+        let server = &self.port.server;
+        server.ports.remove(&self.port);
+        if stats::is_released() {
+            server.release();
+        }
     }
 }
 
 fn refuse_while_released() -> Result {
-    if stats::RELEASE.get() == 0 {
+    if !stats::is_released() {
         return Ok(());
     }
     pr_err!("no listener while sunrpc/svcrdma/release is 1\n");

@@ -68,7 +68,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes `port` out, if it is in.
+    /// Takes `port` out, if it is in: nothing is left of its listener.
     pub(super) fn remove(&self, port: &Port) {
         let open = self.table.lock().remove(&port.number);
         if let Some(Open { port, .. }) = open {
@@ -77,17 +77,18 @@ impl Ports {
         }
     }
 
-    /// Has nfsd close all listeners. `false`, and nothing is closed, while one is being made: sunrpc
-    /// does not expect it to go before it is complete.
+    /// Has nfsd close all listeners, but none while one is being made: sunrpc does not expect it to go
+    /// before it is complete. Whether those that can go have gone.
     pub(super) fn release(&self) -> bool {
         let table = self.table.lock();
         if table.values().any(Open::is_new) {
             return false;
         }
+        let mut have_gone = true;
         for Open { port, .. } in table.values() {
-            port.release();
+            have_gone &= !port.release();
         }
-        true
+        have_gone
     }
 
     /// Has ports listen again whose device is back.

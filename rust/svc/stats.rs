@@ -164,6 +164,11 @@ limits! {
     RELEASE = c"release", 0 in 0..=1;
 }
 
+/// Whether an admin wants all listeners and connections closed, and no new ones.
+pub(super) fn is_released() -> bool {
+    RELEASE.get() != 0
+}
+
 impl Namespaced for Counters {
     // They are many: they are to be on the stack here only.
     #[inline(never)]

@@ -28,15 +28,21 @@ pub(crate) type Watchdog<T> = Pin<KBox<Periodic<T>>>;
 
 impl Tick for Server {
     fn tick(self: &Arc<Self>) {
-        if stats::RELEASE.get() != 0 {
-            // All at once: until the listeners are back clients cannot connect again, so those of a
-            // listener that cannot go yet keep what they have.
-            if self.ports.release() {
-                self.devices
-                    .for_each(|device| device.close_all(Cause::Released));
-            }
+        if stats::is_released() {
+            self.release();
         } else {
             self.ports.tick();
+        }
+    }
+}
+
+impl Server {
+    /// Closes the listeners, and the connections when no listener is left that takes its time: until
+    /// all are back clients cannot connect again. May sleep.
+    pub(super) fn release(&self) {
+        if self.ports.release() {
+            self.devices
+                .for_each(|device| device.close_all(Cause::Released));
         }
     }
 }
