@@ -247,11 +247,13 @@ impl Pools {
     }
 
     /// Takes back the registration of `sink`, which nothing reads into any more, if it has one, and
-    /// serves who waits for it. In any process context.
-    pub(super) fn take_registration(&self, sink: &mut Transfer) {
-        if let Some(registration) = sink.take_registration() {
-            self.put_registration(registration);
-        }
+    /// serves who waits for it. Whether others wait, who may have another one in its room. In any
+    /// process context.
+    pub(super) fn take_registration(&self, sink: &mut Transfer) -> bool {
+        let taken = sink
+            .take_registration()
+            .map(|one| self.put_registration(one));
+        taken.is_some() && !self.inner.lock().waiting.is_empty()
     }
 
     fn put_registration(&self, registration: KBox<Registration>) {

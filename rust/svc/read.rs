@@ -187,7 +187,10 @@ pub(super) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
 pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
-        endpoint.shared.device.pools.take_registration(sink);
+        let device = &endpoint.shared.device;
+        if device.pools.take_registration(sink) {
+            device.want_refill();
+        }
         sink.unmap();
     }
     call.endpoint = None;

@@ -205,11 +205,31 @@ impl Pools {
             drop(over);
         }
         if let (Some(kind), Some(pd)) = (kind, pd) {
-            let registration = Registration::new(&pd, kind, room_for(pages))?;
+            let registration = self.new_registration(&pd, kind, wanted)?;
             let over = self.inner.lock().keep_registration(registration);
             drop(over);
         }
         Ok(())
+    }
+
+    /// A registration, if need be in the room of those that idle: a device can have so many regions. May
+    /// sleep.
+    fn new_registration(
+        &self,
+        pd: &Arc<Pd>,
+        kind: Kind,
+        wanted: Wanted,
+    ) -> Result<KBox<Registration>> {
+        loop {
+            let made = Registration::new(pd, kind, room_for(wanted.pages));
+            let idle = match &made {
+                Ok(_) => None,
+                Err(_) => self.inner.lock().next_idle(wanted),
+            };
+            if idle.is_none() {
+                return made;
+            }
+        }
     }
 
     /// Frees what was not needed since the last tick, half of it at a time. May sleep.

@@ -168,6 +168,22 @@ impl Stock {
         })
     }
 
+    /// Takes a registration that idles, for the device to have room for what is wanted and not here: the
+    /// first one that was used, as its user can get another one. A Call gets the room of one that was
+    /// not used as well, which is of the other size.
+    pub(super) fn next_idle(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
+        let used = [SMALL, LARGE].into_iter().find_map(|pages| {
+            let kept = self.registrations(pages);
+            let at = kept.iter().position(|one| one.user().is_some())?;
+            kept.remove(at).ok()
+        });
+        used.or_else(|| {
+            wanted.user?;
+            let small = self.small_registrations.pop();
+            small.or_else(|| self.large_registrations.pop())
+        })
+    }
+
     /// Whether all that such a sink needs is here, but for the pages.
     pub(super) fn has_transfer(&mut self, wanted: Wanted) -> bool {
         !self.transfers(wanted.pages).is_empty() && self.has_registration(wanted)

@@ -4,7 +4,8 @@
  * in a VM before the queues are made; writing "srq" or "cq" to the parameter "fail" then raises the
  * event for all shared receive queues, or for all completion queues, whose owner wants to know. With
  * the parameter "silent" devices take no notice of who asks them to say when a shared receive queue
- * runs low, as if it had done so just before.
+ * runs low, as if it had done so just before. "regions" is how many memory regions for work requests
+ * there can be, of all devices together.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -74,15 +75,45 @@ static int srq_changes(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-static struct kprobe changes = { .symbol_name = "ib_modify_srq", .pre_handler = srq_changes };
+static int regions = INT_MAX;
+module_param(regions, int, 0644);
+static atomic_t live_regions;
 
-static struct kretprobe made[] = {
-	{ .kp.symbol_name = "ib_create_srq_user", .handler = srq_made, .maxactive = 16 },
-	{ .kp.symbol_name = "__ib_alloc_cq", .handler = cq_made, .maxactive = 16 },
-};
-static struct kprobe goes[] = {
+/* The second argument is the type: there are none of this one but by another function. */
+static int region_is_made(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (atomic_read(&live_regions) >= regions)
+		regs->si = IB_MR_TYPE_USER;
+	return 0;
+}
+
+static int region_made(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	if (!IS_ERR_OR_NULL((void *)regs_return_value(regs)))
+		atomic_inc(&live_regions);
+	return 0;
+}
+
+static int region_goes(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct ib_mr *mr = (void *)regs_get_kernel_argument(regs, 0);
+
+	if (mr->type == IB_MR_TYPE_MEM_REG)
+		atomic_dec(&live_regions);
+	return 0;
+}
+
+static struct kprobe before[] = {
+	{ .symbol_name = "ib_modify_srq", .pre_handler = srq_changes },
+	{ .symbol_name = "ib_alloc_mr", .pre_handler = region_is_made },
 	{ .symbol_name = "ib_destroy_srq_user", .pre_handler = srq_goes },
 	{ .symbol_name = "ib_free_cq", .pre_handler = cq_goes },
+	{ .symbol_name = "ib_dereg_mr_user", .pre_handler = region_goes },
+};
+static struct kretprobe after[] = {
+	{ .kp.symbol_name = "ib_create_srq_user", .handler = srq_made, .maxactive = 16 },
+	{ .kp.symbol_name = "__ib_alloc_cq", .handler = cq_made, .maxactive = 16 },
+	{ .kp.symbol_name = "ib_alloc_mr", .handler = region_made, .maxactive = 16 },
 };
 
 static int fail(const char *what, const struct kernel_param *param)
@@ -115,42 +146,37 @@ static int fail(const char *what, const struct kernel_param *param)
 static const struct kernel_param_ops fail_ops = { .set = fail };
 module_param_cb(fail, &fail_ops, NULL, 0200);
 
+static void undo(int probes, int returns)
+{
+	while (returns-- > 0)
+		unregister_kretprobe(&after[returns]);
+	while (probes-- > 0)
+		unregister_kprobe(&before[probes]);
+}
+
 static int __init faults_init(void)
 {
-	int error, i;
+	int error, probes, returns = 0;
 
-	error = register_kprobe(&changes);
-	if (error)
-		return error;
-	for (i = 0; i < ARRAY_SIZE(made); i++) {
-		error = register_kretprobe(&made[i]);
+	for (probes = 0; probes < ARRAY_SIZE(before); probes++) {
+		error = register_kprobe(&before[probes]);
 		if (error)
 			goto undo;
-		error = register_kprobe(&goes[i]);
-		if (error) {
-			unregister_kretprobe(&made[i]);
+	}
+	for (; returns < ARRAY_SIZE(after); returns++) {
+		error = register_kretprobe(&after[returns]);
+		if (error)
 			goto undo;
-		}
 	}
 	return 0;
 undo:
-	while (i-- > 0) {
-		unregister_kprobe(&goes[i]);
-		unregister_kretprobe(&made[i]);
-	}
-	unregister_kprobe(&changes);
+	undo(probes, returns);
 	return error;
 }
 
 static void __exit faults_exit(void)
 {
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(made); i++) {
-		unregister_kprobe(&goes[i]);
-		unregister_kretprobe(&made[i]);
-	}
-	unregister_kprobe(&changes);
+	undo(ARRAY_SIZE(before), ARRAY_SIZE(after));
 }
 
 module_init(faults_init);
