@@ -8,7 +8,9 @@
 
 #include <linux/types.h>
 
+struct net;
 struct rdma_cm_id;
+struct sockaddr;
 
 /*
  * Takes over the id of a connection whose queue pair is destroyed, and does not
@@ -18,5 +20,15 @@ struct rdma_cm_id;
  * both stay the caller's.
  */
 bool svcrdma_keep_id(struct rdma_cm_id *id, const char (*name)[8]);
+
+/*
+ * Listens on an address whose listener has gone, if it can: who asks for a
+ * connection waits until svcrdma_keep.ko is unloaded, and is then told to ask
+ * again. The namespace is live. Sleeps.
+ */
+void svcrdma_keep_listen(struct net *net, struct sockaddr *addr);
+
+/* Listens no more, on no address, so that others can. Sleeps. */
+void svcrdma_keep_make_way(void);
 
 #endif

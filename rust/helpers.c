@@ -518,7 +518,7 @@ struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
 				       IB_QPT_RC, name);
 }
 
-/* svcrdma_keep.h: false too if svcrdma_keep.ko is not loaded. */
+/* svcrdma_keep.h: false, or nothing, if svcrdma_keep.ko is not loaded. */
 bool svcrdma_helper_keep_id(struct rdma_cm_id *id, const char (*name)[8])
 {
 	typeof(&svcrdma_keep_id) keep = symbol_get(svcrdma_keep_id);
@@ -529,4 +529,24 @@ bool svcrdma_helper_keep_id(struct rdma_cm_id *id, const char (*name)[8])
 	kept = keep(id, name);
 	symbol_put(svcrdma_keep_id);
 	return kept;
+}
+
+void svcrdma_helper_keep_listen(struct net *net, struct sockaddr *addr)
+{
+	typeof(&svcrdma_keep_listen) listen = symbol_get(svcrdma_keep_listen);
+
+	if (!listen)
+		return;
+	listen(net, addr);
+	symbol_put(svcrdma_keep_listen);
+}
+
+void svcrdma_helper_keep_make_way(void)
+{
+	typeof(&svcrdma_keep_make_way) make_way = symbol_get(svcrdma_keep_make_way);
+
+	if (!make_way)
+		return;
+	make_way();
+	symbol_put(svcrdma_keep_make_way);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ids of connections that are kept for a while without a queue pair: all unsafe code of
-//! `svcrdma_keep.ko`, which consists of little else.
+//! Ids of connections that are kept for a while without a queue pair, and of peers who ask for one
+//! meanwhile: all unsafe code of `svcrdma_keep.ko`, which consists of little else.
 //!
 //! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
@@ -11,7 +11,12 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
     prelude::*,
+    str::CStr,
     sync::{
         atomic::{
             Atomic,
@@ -34,28 +39,59 @@ static IS_USED: Atomic<i32> = Atomic::new(0);
 /// What an id shows up to its zero, as whose it is.
 type Name = [u8; 8];
 
+/// What ids show that are made here, and those of requests that come to them.
+static NAME: &CStr = c"svcrdma_keep";
+
+/// How many requests are held; others are rejected.
+const REQUESTS: usize = 1024;
+
+/// What an id is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A connection that has no queue pair any more.
+    Connection,
+    /// Nothing yet: a peer asks for a connection.
+    Request,
+    /// A listener.
+    Listener,
+}
+
 /// An id without a queue pair, or what one has left behind that the RDMA core destroys; dropping it
 /// destroys the id.
 ///
 /// # Invariants
 ///
-/// `raw` is live, and nobody else destroys it. It shows no other name than `_name`.
+/// `raw` is live, and nobody else destroys it. It shows no other name than `_name`, or [`NAME`].
 struct Id {
     raw: Option<NonNull<bindings::rdma_cm_id>>,
+    kind: Kind,
     /// Dropped when nobody sees the id any more.
-    _name: Arc<Name>,
+    _name: Option<Arc<Name>>,
 }
 
 // SAFETY: Ids may be used on any thread, and `Arc<Name>` is `Send`.
 unsafe impl Send for Id {}
 
 impl Id {
-    /// Destroys it, which disconnects the peer. Sleeps.
+    fn is(&self, kind: Kind) -> bool {
+        self.raw.is_some() && self.kind == kind
+    }
+
+    /// Destroys it, which disconnects the peer, or has it ask again. Sleeps.
     fn destroy(&mut self) {
-        if let Some(raw) = self.raw.take() {
-            // SAFETY: By the type invariant; no handler runs after this has returned.
-            unsafe { bindings::rdma_destroy_id(raw.as_ptr()) };
+        let Some(raw) = self.raw.take() else {
+            return;
+        };
+        if self.kind == Kind::Request {
+            // A Linux client waits for three seconds before it asks again, but for this reason
+            // (net/sunrpc/xprtrdma/verbs.c, `rpcrdma_cm_event_handler`).
+            let reason = bindings::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN as u8;
+            // An error would mean that the peer does not ask any more.
+            // SAFETY: By the type invariant; there is no private data.
+            let _ = unsafe { bindings::rdma_reject(raw.as_ptr(), core::ptr::null(), 0, reason) };
         }
+        // SAFETY: By the type invariant; no handler runs after this has returned.
+        unsafe { bindings::rdma_destroy_id(raw.as_ptr()) };
     }
 }
 
@@ -65,10 +101,15 @@ impl Drop for Id {
     }
 }
 
+// Without lockdep a `struct lockdep_map`, which ids have inside, is empty.
+#[allow(improper_ctypes)]
 extern "C" {
     /// Waits until each task has slept, or was in user space: none is in a function of this module
     /// any more that it was in before, not even preempted. Sleeps (rust/keep/export.c).
     fn svcrdma_keep_wait_for_tasks();
+
+    /// Whether the id of a connect request, which has a device, is of iWARP (rust/keep/export.c).
+    fn svcrdma_keep_is_iwarp(id: *mut bindings::rdma_cm_id) -> bool;
 }
 
 /// All that is kept; dropping it gives it up.
@@ -86,10 +127,15 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        svcrdma_keep_make_way();
         // Not destroyed under the lock, which handlers take.
         let mut ids = core::mem::take(&mut *IDS.lock());
-        let live = ids.iter().filter(|id| id.raw.is_some()).count();
-        pr_info!("disconnecting {} connections that were kept\n", live);
+        let count = |kind| ids.iter().filter(|id| id.is(kind)).count();
+        pr_info!(
+            "disconnecting {} connections that were kept, {} requests wait for new ones\n",
+            count(Kind::Connection),
+            count(Kind::Request)
+        );
         for id in ids.iter_mut() {
             id.destroy();
         }
@@ -124,7 +170,8 @@ unsafe extern "C" fn svcrdma_keep_id(id: *mut bindings::rdma_cm_id, name: *const
         // INVARIANT: As above.
         let _ = ids.push_within_capacity(Id {
             raw: Some(id),
-            _name: name,
+            kind: Kind::Connection,
+            _name: Some(name),
         });
     }
     // Not under the lock of the list: a handler takes them the other way round. What happens to
@@ -142,22 +189,117 @@ unsafe extern "C" fn svcrdma_keep_id(id: *mut bindings::rdma_cm_id, name: *const
     true
 }
 
-/// What happens to an id that is kept is nothing to us, but for the removal of its device.
+/// See include/svcrdma_keep.h.
 ///
 /// # Safety
 ///
-/// The RDMA core calls this for an id of [`IDS`], or for one that [`Kept`] is about to destroy.
+/// `net` is live, and `addr` is an address that is valid for reads.
+#[no_mangle]
+unsafe extern "C" fn svcrdma_keep_listen(net: *mut bindings::net, addr: *mut bindings::sockaddr) {
+    // Without it clients come back some seconds later.
+    // SAFETY: By the safety requirements of this function.
+    if let Err(e) = unsafe { listen(net, addr) } {
+        pr_warn!("cannot listen (error {})\n", e.to_errno());
+    }
+}
+
+/// # Safety
+///
+/// As for [`svcrdma_keep_listen`].
+unsafe fn listen(net: *mut bindings::net, addr: *mut bindings::sockaddr) -> Result {
+    // SAFETY: `net` is live, and the handler needs no context. The name is this module's, which waits
+    // in `Kept`'s drop until nobody sees it.
+    let id = unsafe {
+        bindings::__rdma_create_kernel_id(
+            net,
+            Some(event),
+            core::ptr::null_mut(),
+            bindings::rdma_ucm_port_space_RDMA_PS_TCP,
+            bindings::ib_qp_type_IB_QPT_RC,
+            NAME.as_char_ptr(),
+        )
+    };
+    // INVARIANT: As just made.
+    let id = Id {
+        raw: Some(NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?),
+        kind: Kind::Listener,
+        _name: None,
+    };
+    let raw = id.raw.ok_or(EINVAL)?.as_ptr();
+    // SAFETY: The id is live by the type invariant.
+    to_result(unsafe { bindings::rdma_set_afonly(raw, 1) })?;
+    // SAFETY: As above; the address is valid and only read.
+    to_result(unsafe { bindings::rdma_bind_addr(raw, addr) })?;
+    // SAFETY: As above.
+    to_result(unsafe { bindings::rdma_listen(raw, 128) })?;
+    // What there is no room for is dropped after the lock: handlers take it.
+    let id = {
+        let mut ids = IDS.lock();
+        ids.reserve(1, GFP_NOWAIT)?;
+        ids.push_within_capacity(id)
+    };
+    id.map_err(|_| ENOMEM)
+}
+
+/// See include/svcrdma_keep.h.
+#[no_mangle]
+extern "C" fn svcrdma_keep_make_way() {
+    loop {
+        let listener = {
+            let mut ids = IDS.lock();
+            let at = ids.iter().position(|id| id.is(Kind::Listener));
+            at.and_then(|at| ids.remove(at).ok())
+        };
+        // Not destroyed under the lock, which handlers take.
+        if listener.is_none() {
+            return;
+        }
+    }
+}
+
+/// What happens to an id that is kept is nothing to us, but for the removal of its device; who asks
+/// for a connection is held.
+///
+/// # Safety
+///
+/// The RDMA core calls this for an id of [`IDS`], for one that [`Kept`] is about to destroy, or for the
+/// new id of a connect request.
 unsafe extern "C" fn event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
     // SAFETY: By the safety requirements of this function.
     let event = unsafe { (*event).event };
-    if event != bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL {
-        return 0;
+    // The core destroys the id when this returns 1, and with that rejects a peer; of one whose device
+    // goes it waits until somebody else does otherwise.
+    match event {
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST => {
+            // iWARP has no reason that has a client ask again at once: the sooner it knows the better.
+            // SAFETY: The id of a request has a device, and is live.
+            let waits = !unsafe { svcrdma_keep_is_iwarp(id) } && hold(id);
+            c_int::from(!waits)
+        }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => c_int::from(forget(id)),
+        _ => 0,
     }
-    // The core destroys the id when this returns 1, and waits until somebody else does otherwise.
-    c_int::from(forget(id))
+}
+
+/// Holds the `id` of a connect request; `false` if there is no room.
+fn hold(id: *mut bindings::rdma_cm_id) -> bool {
+    let mut ids = IDS.lock();
+    let held = ids.iter().filter(|id| id.is(Kind::Request)).count();
+    if held >= REQUESTS || ids.reserve(1, GFP_NOWAIT).is_err() {
+        return false;
+    }
+    // INVARIANT: The new id is the handler's, and shows the name of its listener.
+    let request = Id {
+        raw: NonNull::new(id),
+        kind: Kind::Request,
+        _name: None,
+    };
+    // There is room.
+    let _ = ids.push_within_capacity(request);
+    true
 }
 
 /// Leaves `id` to the RDMA core; `false` if it is not on the list.

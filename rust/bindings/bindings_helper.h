@@ -8,6 +8,7 @@
 #include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/ib_cm.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
 #include <trace/events/svcrdma_rs.h>

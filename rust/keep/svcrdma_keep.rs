@@ -7,8 +7,11 @@
 //! seconds before it tries once more. So the old module, told to `release` what it has, destroys
 //! its queue pairs and hands the connections' ids to this one, and says nothing to the peers. They
 //! find their messages unanswered and send them again and again for some seconds, as after a
-//! packet that got lost. When this module is unloaded, it disconnects them all. scripts/upgrade
-//! does the steps.
+//! packet that got lost. When this module is unloaded, it disconnects them all.
+//!
+//! Some clients do not wait for that, as they cannot repeat what they have sent, or are new. So this
+//! module listens where the old one has; who asks for a connection is held, and told to ask again when
+//! it is unloaded. scripts/upgrade does the steps.
 
 use kernel::prelude::*;
 

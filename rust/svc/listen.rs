@@ -183,7 +183,12 @@ impl Port {
     /// Listens no more. Sleeps.
     fn close(&self) {
         let binding = core::mem::replace(&mut *self.binding.lock(), Binding::Closed);
-        drop(binding);
+        match binding {
+            Binding::Listening(id) if self.is_released.load(Relaxed) => {
+                id.hand_over(self.net.get());
+            }
+            other => drop(other),
+        }
     }
 
     /// Makes a connection of a connect request.

@@ -171,6 +171,7 @@ impl<E: Events> CmId<E> {
     ///
     /// The RDMA core's: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
     pub(crate) fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
+        handover::take_over();
         let raw = Arc::as_ptr(&context).cast_mut().cast();
         let name = handover::caller();
         // SAFETY: `net` is live, and the context lives until the id is destroyed. So does the name:
@@ -209,6 +210,14 @@ impl<E: Events> CmId<E> {
     pub(crate) fn peer(&self) -> Addr {
         // SAFETY: The id is live by the type invariant.
         unsafe { peer_of(self.id) }
+    }
+
+    /// Destroys this listening id, for the module to be replaced: who asks for a connection until then
+    /// is held by `svcrdma_keep.ko`, if that is loaded. `net` is what it listens in. Sleeps.
+    pub(crate) fn hand_over(self, net: Net<'_>) {
+        let addr = self.local();
+        drop(self);
+        handover::listen(net, &addr);
     }
 
     /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no

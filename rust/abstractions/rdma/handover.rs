@@ -4,7 +4,13 @@
 //!
 //! Its C header: [`include/svcrdma_keep.h`](../../../include/svcrdma_keep.h)
 
-use crate::abstractions::bindings;
+use crate::abstractions::{
+    addr::{
+        Addr,
+        Net, //
+    },
+    bindings, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -92,4 +98,17 @@ pub(super) unsafe fn keep(id: *mut bindings::rdma_cm_id) -> bool {
         drop(unsafe { Arc::from_raw(raw) });
     }
     kept
+}
+
+/// Has `svcrdma_keep.ko`, if that is loaded, listen on `addr`, where we do not any more: who asks for a
+/// connection is held until it is unloaded. Sleeps.
+pub(super) fn listen(net: Net<'_>, addr: &Addr) {
+    // SAFETY: `net` is live, and the address is valid and only read.
+    unsafe { bindings::keep_listen(net.as_ptr(), addr.as_ptr()) };
+}
+
+/// Has `svcrdma_keep.ko`, if that is loaded, listen nowhere, as we are going to. Sleeps.
+pub(super) fn take_over() {
+    // SAFETY: The function has no preconditions but that it may sleep.
+    unsafe { bindings::keep_make_way() };
 }
