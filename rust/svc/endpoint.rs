@@ -176,7 +176,10 @@ impl Endpoint {
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
-        self.shared.device.pools.forget(self.shared.number());
+        let device = &self.shared.device;
+        if device.pools.forget(self.shared.number()) {
+            device.want_refill();
+        }
         id
     }
 

@@ -268,12 +268,12 @@ impl Pools {
     }
 
     /// Drops the registrations that were used for the connection with this number, which has ended.
-    /// May sleep.
-    pub(super) fn forget(&self, user: u64) {
+    /// Whether Calls wait, for whom there may be room now. May sleep.
+    pub(super) fn forget(&self, user: u64) -> bool {
         loop {
             let registration = self.inner.lock().next_used(user);
             if registration.is_none() {
-                return;
+                return !self.inner.lock().waiting.is_empty();
             }
         }
     }

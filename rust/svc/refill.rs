@@ -212,8 +212,8 @@ impl Pools {
         Ok(())
     }
 
-    /// A registration, if need be in the room of those that idle: a device can have so many regions. May
-    /// sleep.
+    /// A registration, for a Call if need be in the room of those that idle: a device can have so many
+    /// regions. May sleep.
     fn new_registration(
         &self,
         pd: &Arc<Pd>,
@@ -223,7 +223,8 @@ impl Pools {
         loop {
             let made = Registration::new(pd, kind, room_for(wanted.pages));
             let idle = match &made {
-                Ok(_) => None,
+                // A device that is broken or gone has no room for another one either.
+                Ok(_) | Err(EIO | ENODEV) => None,
                 Err(_) => self.inner.lock().next_idle(wanted),
             };
             if idle.is_none() {

@@ -168,20 +168,18 @@ impl Stock {
         })
     }
 
-    /// Takes a registration that idles, for the device to have room for what is wanted and not here: the
-    /// first one that was used, as its user can get another one. A Call gets the room of one that was
-    /// not used as well, which is of the other size.
+    /// Takes a registration that idles, for the device to have room for what a Call wants and is not
+    /// here: the first one that was used, as its user can get another one; or one that was not, which is
+    /// of the other size. None to have something in reserve.
     pub(super) fn next_idle(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
+        wanted.user?;
         let used = [SMALL, LARGE].into_iter().find_map(|pages| {
             let kept = self.registrations(pages);
             let at = kept.iter().position(|one| one.user().is_some())?;
             kept.remove(at).ok()
         });
-        used.or_else(|| {
-            wanted.user?;
-            let small = self.small_registrations.pop();
-            small.or_else(|| self.large_registrations.pop())
-        })
+        used.or_else(|| self.small_registrations.pop())
+            .or_else(|| self.large_registrations.pop())
     }
 
     /// Whether all that such a sink needs is here, but for the pages.
