@@ -10,7 +10,6 @@
 
 struct net;
 struct rdma_cm_id;
-struct sockaddr;
 
 /*
  * Takes over the id of a connection whose queue pair is destroyed, and does not
@@ -22,13 +21,14 @@ struct sockaddr;
 bool svcrdma_keep_id(struct rdma_cm_id *id, const char (*name)[8]);
 
 /*
- * Listens on an address whose listener has gone, if it can: who asks for a
- * connection waits until svcrdma_keep.ko is unloaded, and is then told to ask
- * again. The namespace is live. Sleeps.
+ * Listens on a port of all addresses, of both families, when its last listener
+ * has gone: before, it can not, and does nothing. Who asks for a connection
+ * waits until svcrdma_keep.ko is unloaded, and is then told to ask again. The
+ * namespace is live. Sleeps.
  */
-void svcrdma_keep_listen(struct net *net, struct sockaddr *addr);
+void svcrdma_keep_listen(struct net *net, u16 port);
 
-/* Listens no more, on no address, so that others can. Sleeps. */
+/* Listens no more, on no port, so that others can. Sleeps. */
 void svcrdma_keep_make_way(void);
 
 #endif

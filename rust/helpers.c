@@ -179,6 +179,11 @@ size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
 	return svc_addr_len(addr);
 }
 
+u16 svcrdma_helper_addr_port(const struct sockaddr *addr)
+{
+	return rpc_get_port(addr);
+}
+
 /* The interface that a link-local address belongs to, which the connection manager leaves out. */
 void svcrdma_helper_addr_set_scope(struct sockaddr *addr, const struct rdma_cm_id *id)
 {
@@ -531,13 +536,13 @@ bool svcrdma_helper_keep_id(struct rdma_cm_id *id, const char (*name)[8])
 	return kept;
 }
 
-void svcrdma_helper_keep_listen(struct net *net, struct sockaddr *addr)
+void svcrdma_helper_keep_listen(struct net *net, u16 port)
 {
 	typeof(&svcrdma_keep_listen) listen = symbol_get(svcrdma_keep_listen);
 
 	if (!listen)
 		return;
-	listen(net, addr);
+	listen(net, port);
 	symbol_put(svcrdma_keep_listen);
 }
 

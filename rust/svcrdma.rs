@@ -34,7 +34,8 @@ module! {
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
 /// device. Removing the devices queues what is left to do, `_flush` waits for it; with it goes the
-/// server, and the folders in `/proc/sys`. The name of the ids lasts as long as any of them may.
+/// server, and the folders in `/proc/sys`. The name of the ids lasts as long as any of them may, for which
+/// `_caller` waits.
 #[pin_data]
 struct Module {
     #[pin]

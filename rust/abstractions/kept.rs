@@ -108,6 +108,10 @@ extern "C" {
     /// any more that it was in before, not even preempted. Sleeps (rust/keep/export.c).
     fn svcrdma_keep_wait_for_tasks();
 
+    /// Binds an id to a port of all addresses, of both families; 0 or a negative errno
+    /// (rust/keep/export.c).
+    fn svcrdma_keep_bind(id: *mut bindings::rdma_cm_id, port: u16) -> c_int;
+
     /// Whether the id of a connect request, which has a device, is of iWARP (rust/keep/export.c).
     fn svcrdma_keep_is_iwarp(id: *mut bindings::rdma_cm_id) -> bool;
 }
@@ -193,20 +197,23 @@ unsafe extern "C" fn svcrdma_keep_id(id: *mut bindings::rdma_cm_id, name: *const
 ///
 /// # Safety
 ///
-/// `net` is live, and `addr` is an address that is valid for reads.
+/// `net` is live.
 #[no_mangle]
-unsafe extern "C" fn svcrdma_keep_listen(net: *mut bindings::net, addr: *mut bindings::sockaddr) {
-    // Without it clients come back some seconds later.
+unsafe extern "C" fn svcrdma_keep_listen(net: *mut bindings::net, port: u16) {
     // SAFETY: By the safety requirements of this function.
-    if let Err(e) = unsafe { listen(net, addr) } {
-        pr_warn!("cannot listen (error {})\n", e.to_errno());
+    match unsafe { listen(net, port) } {
+        // The listener of the other family is left. For both there is one, as the RDMA core is not
+        // careful with a listener that goes while another one of its port stays.
+        Ok(()) | Err(EADDRINUSE | EADDRNOTAVAIL) => {}
+        // Without it clients come back some seconds later.
+        Err(e) => pr_warn!("cannot listen (error {})\n", e.to_errno()),
     }
 }
 
 /// # Safety
 ///
 /// As for [`svcrdma_keep_listen`].
-unsafe fn listen(net: *mut bindings::net, addr: *mut bindings::sockaddr) -> Result {
+unsafe fn listen(net: *mut bindings::net, port: u16) -> Result {
     // SAFETY: `net` is live, and the handler needs no context. The name is this module's, which waits
     // in `Kept`'s drop until nobody sees it.
     let id = unsafe {
@@ -227,9 +234,7 @@ unsafe fn listen(net: *mut bindings::net, addr: *mut bindings::sockaddr) -> Resu
     };
     let raw = id.raw.ok_or(EINVAL)?.as_ptr();
     // SAFETY: The id is live by the type invariant.
-    to_result(unsafe { bindings::rdma_set_afonly(raw, 1) })?;
-    // SAFETY: As above; the address is valid and only read.
-    to_result(unsafe { bindings::rdma_bind_addr(raw, addr) })?;
+    to_result(unsafe { svcrdma_keep_bind(raw, port) })?;
     // SAFETY: As above.
     to_result(unsafe { bindings::rdma_listen(raw, 128) })?;
     // What there is no room for is dropped after the lock: handlers take it.
@@ -257,13 +262,13 @@ extern "C" fn svcrdma_keep_make_way() {
     }
 }
 
-/// What happens to an id that is kept is nothing to us, but for the removal of its device; who asks
-/// for a connection is held.
+/// What happens to a connection that is kept is nothing to us, but for the removal of its device. Who
+/// asks for one is held.
 ///
 /// # Safety
 ///
-/// The RDMA core calls this for an id of [`IDS`], for one that [`Kept`] is about to destroy, or for the
-/// new id of a connect request.
+/// The RDMA core calls this for an id that is or was in [`IDS`], or is a listener's that will be, or for
+/// the new id of a connect request.
 unsafe extern "C" fn event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
@@ -272,16 +277,18 @@ unsafe extern "C" fn event(
     let event = unsafe { (*event).event };
     // The core destroys the id when this returns 1, and with that rejects a peer; of one whose device
     // goes it waits until somebody else does otherwise.
-    match event {
+    let is_to_go = match event {
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST => {
             // iWARP has no reason that has a client ask again at once: the sooner it knows the better.
             // SAFETY: The id of a request has a device, and is live.
-            let waits = !unsafe { svcrdma_keep_is_iwarp(id) } && hold(id);
-            c_int::from(!waits)
+            let is_iwarp = unsafe { svcrdma_keep_is_iwarp(id) };
+            is_iwarp || !hold(id)
         }
-        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => c_int::from(forget(id)),
-        _ => 0,
-    }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => forget(id, |_| true),
+        // Nobody asks any more.
+        _ => forget(id, |kind| kind == Kind::Request),
+    };
+    c_int::from(is_to_go)
 }
 
 /// Holds the `id` of a connect request; `false` if there is no room.
@@ -302,11 +309,23 @@ fn hold(id: *mut bindings::rdma_cm_id) -> bool {
     true
 }
 
-/// Leaves `id` to the RDMA core; `false` if it is not on the list.
-fn forget(id: *mut bindings::rdma_cm_id) -> bool {
+/// Leaves `id` to the RDMA core; `false` if it is not on the list, or of no such kind.
+fn forget(id: *mut bindings::rdma_cm_id, is_such: impl Fn(Kind) -> bool) -> bool {
     let mut ids = IDS.lock();
-    let is_it = |kept: &&mut Id| kept.raw.is_some_and(|raw| raw.as_ptr() == id);
-    // Its name stays on the list.
-    let raw = ids.iter_mut().find(is_it).and_then(|kept| kept.raw.take());
-    raw.is_some()
+    let is_it = |kept: &Id| kept.raw.is_some_and(|raw| raw.as_ptr() == id);
+    let Some(at) = ids
+        .iter()
+        .position(|kept| is_it(kept) && is_such(kept.kind))
+    else {
+        return false;
+    };
+    let Some(kept) = ids.get_mut(at) else {
+        return false;
+    };
+    kept.raw = None;
+    // A connection's name stays on the list.
+    if kept.kind != Kind::Connection {
+        let _ = ids.remove(at);
+    }
+    true
 }

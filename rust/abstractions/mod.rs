@@ -24,3 +24,10 @@ pub(crate) fn ratelimit() -> bool {
     // SAFETY: The function has no preconditions.
     unsafe { bindings::ratelimit() }
 }
+
+/// Waits until each task has slept, or was in user space: none is any more in what it was in before, not
+/// even preempted. Sleeps.
+pub(crate) fn wait_for_tasks() {
+    // SAFETY: The function has no preconditions but that it may sleep.
+    unsafe { bindings::wait_for_tasks() };
+}

@@ -4,6 +4,7 @@
  * defines, nor to call what may be a macro.
  */
 #include <linux/export.h>
+#include <linux/in6.h>
 #include <linux/rcupdate.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_keep.h>
@@ -13,6 +14,18 @@ void svcrdma_keep_wait_for_tasks(void);
 void svcrdma_keep_wait_for_tasks(void)
 {
 	synchronize_rcu_tasks();
+}
+
+/* Binds the id to a port of all addresses, of both families. */
+int svcrdma_keep_bind(struct rdma_cm_id *id, u16 port);
+int svcrdma_keep_bind(struct rdma_cm_id *id, u16 port)
+{
+	struct sockaddr_in6 addr = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+	};
+
+	return rdma_bind_addr(id, (struct sockaddr *)&addr);
 }
 
 /* Whether the id, which has a device, is of iWARP. */

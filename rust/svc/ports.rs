@@ -24,15 +24,27 @@ use kernel::{
 /// For so long a listener may still be in the making.
 const NEW_SECONDS: i64 = 2;
 
+/// For so long listeners that go are waited for with the connections. One may never go: nfsd has no
+/// thread in its network namespace, or that which has it hangs.
+const GOING_SECONDS: i64 = 10;
+
 /// A port that listens, or has.
 struct Open {
     port: Arc<Port>,
     since: Instant<Monotonic>,
+    /// Since when nfsd is to close it.
+    going: Option<Instant<Monotonic>>,
 }
 
 impl Open {
     fn is_new(&self) -> bool {
         seconds_since(self.since) < NEW_SECONDS
+    }
+
+    /// Has nfsd close it; whether it is worth waiting for.
+    fn release(&mut self) -> bool {
+        let goes = self.port.release();
+        goes && seconds_since(*self.going.get_or_insert(Instant::now())) < GOING_SECONDS
     }
 }
 
@@ -61,6 +73,7 @@ impl Ports {
         let open = Open {
             port: port.clone(),
             since: Instant::now(),
+            going: None,
         };
         table.try_create_and_insert(port.number, open, GFP_KERNEL)?;
         port.counters.listeners.inc();
@@ -78,15 +91,15 @@ impl Ports {
     }
 
     /// Has nfsd close all listeners, but none while one is being made: sunrpc does not expect it to go
-    /// before it is complete. Whether those that can go have gone.
+    /// before it is complete. Whether those that can go have gone, or have had time enough.
     pub(super) fn release(&self) -> bool {
-        let table = self.table.lock();
+        let mut table = self.table.lock();
         if table.values().any(Open::is_new) {
             return false;
         }
         let mut have_gone = true;
-        for Open { port, .. } in table.values() {
-            have_gone &= !port.release();
+        for open in table.values_mut() {
+            have_gone &= !open.release();
         }
         have_gone
     }

@@ -212,12 +212,17 @@ impl<E: Events> CmId<E> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Destroys this listening id, for the module to be replaced: who asks for a connection until then
-    /// is held by `svcrdma_keep.ko`, if that is loaded. `net` is what it listens in. Sleeps.
+    /// Destroys this listening id, for the module to be replaced. If it was the last of a port of all
+    /// addresses in `net`, who asks for a connection from now on is held by `svcrdma_keep.ko`, if that is
+    /// loaded. Sleeps.
     pub(crate) fn hand_over(self, net: Net<'_>) {
-        let addr = self.local();
+        // SAFETY: The id is live by the type invariant.
+        let is_of_device = unsafe { !(*self.as_ptr()).device.is_null() };
+        let port = self.local().port();
         drop(self);
-        handover::listen(net, &addr);
+        if !is_of_device {
+            handover::listen(net, port);
+        }
     }
 
     /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no

@@ -5,11 +5,9 @@
 //! Its C header: [`include/svcrdma_keep.h`](../../../include/svcrdma_keep.h)
 
 use crate::abstractions::{
-    addr::{
-        Addr,
-        Net, //
-    },
-    bindings, //
+    addr::Net,
+    bindings,
+    wait_for_tasks, //
 };
 use kernel::{
     prelude::*,
@@ -44,7 +42,8 @@ static CALLER: Atomic<usize> = Atomic::new(0);
 /// there are none but those of `svcrdma_keep.ko`. As they outlive this module, see
 /// [`Parting::Later`], each of those has a reference to the name. Those of connect requests that were
 /// rejected are the RDMA core's, which may destroy them after their listener is gone, without sleeping
-/// before: the wait in `Backchannel`'s drop, which comes between, is for these too.
+/// before: dropping this waits for that. It is the last that the module drops, so that whoever puts the
+/// module in one of its own functions (`Carrier::discard`) has left that by then as well. Sleeps.
 pub(crate) struct Caller(());
 
 impl Caller {
@@ -63,6 +62,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
+        wait_for_tasks();
         // CAST: The address that `new` has stored.
         let name = CALLER.xchg(0, Full) as *const Name;
         // SAFETY: From `into_raw` in `new`, as there is one `Caller` at a time.
@@ -100,11 +100,12 @@ pub(super) unsafe fn keep(id: *mut bindings::rdma_cm_id) -> bool {
     kept
 }
 
-/// Has `svcrdma_keep.ko`, if that is loaded, listen on `addr`, where we do not any more: who asks for a
-/// connection is held until it is unloaded. Sleeps.
-pub(super) fn listen(net: Net<'_>, addr: &Addr) {
-    // SAFETY: `net` is live, and the address is valid and only read.
-    unsafe { bindings::keep_listen(net.as_ptr(), addr.as_ptr()) };
+/// Has `svcrdma_keep.ko`, if that is loaded, listen on a port where we do not any more: who asks for a
+/// connection is held until it is unloaded. If another listener of the port is left it does nothing.
+/// Sleeps.
+pub(super) fn listen(net: Net<'_>, port: u16) {
+    // SAFETY: `net` is live.
+    unsafe { bindings::keep_listen(net.as_ptr(), port) };
 }
 
 /// Has `svcrdma_keep.ko`, if that is loaded, listen nowhere, as we are going to. Sleeps.

@@ -301,9 +301,5 @@ impl<L: Listen> PinnedDrop for Backchannel<L> {
         // SAFETY: By the type invariant. Transports that it has made hold the module.
         let _ = unsafe { bindings::xprt_unregister_transport(self.class.get().cast()) };
         CLASS.store(0, Release);
-        // Who puts the module in `Carrier::discard` has left it then, and the RDMA core has destroyed
-        // the ids of rejected connect requests, which show the name of `handover::Caller`.
-        // SAFETY: This may sleep.
-        unsafe { bindings::wait_for_tasks() };
     }
 }

@@ -11,13 +11,10 @@ pub(crate) mod results;
 pub(crate) mod rqst;
 pub(crate) mod xprt;
 
-use super::bindings;
-
 /// Waits until nfsd threads that have just started have looked at the listeners, which they do
 /// without a lock (fs/nfsd/nfssvc.c, `nfsd`): nfsd does not expect one to go while it runs. A
 /// listener that goes nevertheless, and is not on the list any more, waits like this before it is
 /// freed. Sleeps.
 pub(crate) fn wait_for_new_threads() {
-    // SAFETY: The function has no preconditions but that it may sleep.
-    unsafe { bindings::wait_for_tasks() };
+    super::wait_for_tasks();
 }
