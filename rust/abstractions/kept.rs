@@ -108,8 +108,8 @@ extern "C" {
     /// any more that it was in before, not even preempted. Sleeps (rust/keep/export.c).
     fn svcrdma_keep_wait_for_tasks();
 
-    /// Binds an id to a port of all addresses, of both families; 0 or a negative errno
-    /// (rust/keep/export.c).
+    /// Binds an id to a port of all addresses, of both families. 0 or a negative errno: that of `EBUSY`
+    /// if the port has a listener (rust/keep/export.c).
     fn svcrdma_keep_bind(id: *mut bindings::rdma_cm_id, port: u16) -> c_int;
 
     /// Whether the id of a connect request, which has a device, is of iWARP (rust/keep/export.c).
@@ -204,7 +204,7 @@ unsafe extern "C" fn svcrdma_keep_listen(net: *mut bindings::net, port: u16) {
     match unsafe { listen(net, port) } {
         // The listener of the other family is left. For both there is one, as the RDMA core is not
         // careful with a listener that goes while another one of its port stays.
-        Ok(()) | Err(EADDRINUSE | EADDRNOTAVAIL) => {}
+        Ok(()) | Err(EBUSY) => {}
         // Without it clients come back some seconds later.
         Err(e) => pr_warn!("cannot listen (error {})\n", e.to_errno()),
     }

@@ -16,7 +16,7 @@ void svcrdma_keep_wait_for_tasks(void)
 	synchronize_rcu_tasks();
 }
 
-/* Binds the id to a port of all addresses, of both families. */
+/* Binds the id to a port of all addresses, of both families; -EBUSY if it has a listener. */
 int svcrdma_keep_bind(struct rdma_cm_id *id, u16 port);
 int svcrdma_keep_bind(struct rdma_cm_id *id, u16 port)
 {
@@ -24,8 +24,9 @@ int svcrdma_keep_bind(struct rdma_cm_id *id, u16 port)
 		.sin6_family = AF_INET6,
 		.sin6_port = htons(port),
 	};
+	int error = rdma_bind_addr(id, (struct sockaddr *)&addr);
 
-	return rdma_bind_addr(id, (struct sockaddr *)&addr);
+	return error == -EADDRINUSE || error == -EADDRNOTAVAIL ? -EBUSY : error;
 }
 
 /* Whether the id, which has a device, is of iWARP. */
