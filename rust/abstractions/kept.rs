@@ -226,13 +226,14 @@ unsafe fn listen(net: *mut bindings::net, port: u16) -> Result {
             NAME.as_char_ptr(),
         )
     };
+    let raw = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;
     // INVARIANT: As just made.
     let id = Id {
-        raw: Some(NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?),
+        raw: Some(raw),
         kind: Kind::Listener,
         _name: None,
     };
-    let raw = id.raw.ok_or(EINVAL)?.as_ptr();
+    let raw = raw.as_ptr();
     // SAFETY: The id is live by the type invariant.
     to_result(unsafe { svcrdma_keep_bind(raw, port) })?;
     // SAFETY: As above.
@@ -294,6 +295,8 @@ unsafe extern "C" fn event(
 /// Holds the `id` of a connect request; `false` if there is no room.
 fn hold(id: *mut bindings::rdma_cm_id) -> bool {
     let mut ids = IDS.lock();
+    // Who has given up makes room. A connection's name stays on the list.
+    ids.retain(|kept| kept.raw.is_some() || kept.kind == Kind::Connection);
     let held = ids.iter().filter(|id| id.is(Kind::Request)).count();
     if held >= REQUESTS || ids.reserve(1, GFP_NOWAIT).is_err() {
         return false;
@@ -311,21 +314,9 @@ fn hold(id: *mut bindings::rdma_cm_id) -> bool {
 
 /// Leaves `id` to the RDMA core; `false` if it is not on the list, or of no such kind.
 fn forget(id: *mut bindings::rdma_cm_id, is_such: impl Fn(Kind) -> bool) -> bool {
+    let raw = NonNull::new(id);
     let mut ids = IDS.lock();
-    let is_it = |kept: &Id| kept.raw.is_some_and(|raw| raw.as_ptr() == id);
-    let Some(at) = ids
-        .iter()
-        .position(|kept| is_it(kept) && is_such(kept.kind))
-    else {
-        return false;
-    };
-    let Some(kept) = ids.get_mut(at) else {
-        return false;
-    };
-    kept.raw = None;
-    // A connection's name stays on the list.
-    if kept.kind != Kind::Connection {
-        let _ = ids.remove(at);
-    }
-    true
+    let mut such = ids.iter_mut().filter(|kept| is_such(kept.kind));
+    let found = such.find(|kept| kept.raw == raw);
+    found.and_then(|kept| kept.raw.take()).is_some()
 }

@@ -250,13 +250,12 @@ impl Pools {
     /// serves who waits for it. Whether others wait, who may have another one in its room. In any
     /// process context.
     pub(super) fn take_registration(&self, sink: &mut Transfer) -> bool {
-        let taken = sink
-            .take_registration()
-            .map(|one| self.put_registration(one));
-        taken.is_some() && !self.inner.lock().waiting.is_empty()
+        let taken = sink.take_registration();
+        taken.is_some_and(|registration| self.put_registration(registration))
     }
 
-    fn put_registration(&self, registration: KBox<Registration>) {
+    /// Takes a registration back, and serves who waits for it; whether others wait.
+    fn put_registration(&self, registration: KBox<Registration>) -> bool {
         let mut inner = self.inner.lock();
         let over = inner.keep_registration(registration);
         let is_wanted = !inner.waiting.is_empty();
@@ -265,6 +264,7 @@ impl Pools {
         if is_wanted {
             self.serve();
         }
+        is_wanted && !self.inner.lock().waiting.is_empty()
     }
 
     /// Drops the registrations that were used for the connection with this number, which has ended.

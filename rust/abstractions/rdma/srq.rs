@@ -26,7 +26,7 @@ use kernel::{
     sync::{
         Arc,
         ArcBorrow, //
-    }, //
+    },
 };
 
 /// The queue; when the last reference goes it is destroyed, and then all buffers are with nobody,
