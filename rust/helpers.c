@@ -24,7 +24,6 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
-#include <svcrdma_keep.h>
 
 /* linux/mm.h */
 
@@ -177,11 +176,6 @@ void svcrdma_helper_xprt_abandon(struct svc_xprt *xprt)
 size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
 {
 	return svc_addr_len(addr);
-}
-
-u16 svcrdma_helper_addr_port(const struct sockaddr *addr)
-{
-	return rpc_get_port(addr);
 }
 
 /* The interface that a link-local address belongs to, which the connection manager leaves out. */
@@ -521,37 +515,4 @@ struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
 {
 	return __rdma_create_kernel_id(net, handler, context, RDMA_PS_TCP,
 				       IB_QPT_RC, name);
-}
-
-/* svcrdma_keep.h: false, or nothing, if svcrdma_keep.ko is not loaded. */
-bool svcrdma_helper_keep_id(struct rdma_cm_id *id, const char (*name)[8])
-{
-	typeof(&svcrdma_keep_id) keep = symbol_get(svcrdma_keep_id);
-	bool kept;
-
-	if (!keep)
-		return false;
-	kept = keep(id, name);
-	symbol_put(svcrdma_keep_id);
-	return kept;
-}
-
-void svcrdma_helper_keep_listen(struct net *net, u16 port)
-{
-	typeof(&svcrdma_keep_listen) listen = symbol_get(svcrdma_keep_listen);
-
-	if (!listen)
-		return;
-	listen(net, port);
-	symbol_put(svcrdma_keep_listen);
-}
-
-void svcrdma_helper_keep_make_way(void)
-{
-	typeof(&svcrdma_keep_make_way) make_way = symbol_get(svcrdma_keep_make_way);
-
-	if (!make_way)
-		return;
-	make_way();
-	symbol_put(svcrdma_keep_make_way);
 }

@@ -5,10 +5,7 @@
 //! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
 
 use abstractions::{
-    rdma::{
-        client::Registration,
-        handover::Caller, //
-    },
+    rdma::client::Registration,
     sunrpc::{
         backchannel::Backchannel,
         class::Class, //
@@ -34,8 +31,7 @@ module! {
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
 /// device. Removing the devices queues what is left to do, `_flush` waits for it; with it goes the
-/// server, and the folders in `/proc/sys`. The name of the ids lasts as long as any of them may, for which
-/// `_caller` waits.
+/// server, and the folders in `/proc/sys`.
 #[pin_data]
 struct Module {
     #[pin]
@@ -48,7 +44,6 @@ struct Module {
     #[pin]
     client: Registration<svc::Devices>,
     _flush: svc::Flush,
-    _caller: Caller,
 }
 
 impl kernel::InPlaceModule for Module {
@@ -56,7 +51,6 @@ impl kernel::InPlaceModule for Module {
         pin_init::pin_init_scope(move || {
             let server = svc::Server::new()?;
             Ok(try_pin_init!(Self {
-                _caller: Caller::new()?,
                 _flush: svc::Flush(server.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server.queue, &server)?,

@@ -62,12 +62,6 @@ impl Addr {
         this
     }
 
-    /// Its port.
-    pub(super) fn port(&self) -> u16 {
-        // SAFETY: The address is valid.
-        unsafe { bindings::addr_port(self.as_ptr()) }
-    }
-
     /// The address for C, which only reads it.
     pub(super) fn as_ptr(&self) -> *mut bindings::sockaddr {
         self.0.as_ptr().cast_mut().cast()

@@ -25,8 +25,9 @@ pub(crate) fn ratelimit() -> bool {
     unsafe { bindings::ratelimit() }
 }
 
-/// Waits until each task has slept, or was in user space: none is any more in what it was in before, not
-/// even preempted. Sleeps.
+/// Waits until each task has slept voluntarily or returned to user space (`synchronize_rcu_tasks`): no
+/// task is still in a function that it was in before, not even preempted. Sleeps, for about a quarter of
+/// a second.
 pub(crate) fn wait_for_tasks() {
     // SAFETY: The function has no preconditions but that it may sleep.
     unsafe { bindings::wait_for_tasks() };

@@ -2,10 +2,7 @@
 
 //! Causes: why connections end, as the log, the trace event and debugfs say it.
 
-use crate::abstractions::rdma::{
-    completion::Status, //
-    handover::Parting,
-};
+use crate::abstractions::rdma::completion::Status;
 use kernel::fmt;
 
 /// Why a connection ends.
@@ -83,14 +80,6 @@ impl Cause {
             Cause::SharedQueue => (19, 0),
             Cause::Unasked => (20, 0),
             Cause::Invalidation => (21, 0),
-        }
-    }
-
-    /// How the peer learns of it.
-    pub(super) fn parting(self) -> Parting {
-        match self {
-            Cause::Released => Parting::Later,
-            _ => Parting::Now,
         }
     }
 

@@ -79,8 +79,6 @@ pub(super) struct State {
     pub(super) channel: Option<Channel>,
     /// Whether the peer was accepted, and has not confirmed yet that it is over.
     pub(super) has_peer: bool,
-    /// Whether its device acknowledges nothing.
-    pub(super) is_silent: bool,
     /// Until the queue pair is gone.
     pub(super) counted: Option<Counted>,
 }
@@ -143,7 +141,6 @@ impl Shared {
             waited: 0,
             channel: None,
             has_peer: false,
-            is_silent: false,
             counted: Some(Counted::new(counters.clone())),
         };
         Arc::pin_init(
@@ -185,11 +182,6 @@ impl Shared {
         self.state.lock().has_peer = has_peer;
     }
 
-    /// The peer's device acknowledges nothing: the peer may never confirm the end.
-    pub(super) fn note_silent(&self) {
-        self.state.lock().is_silent = true;
-    }
-
     /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
     /// none it has failed, and [`Self::close`] was called. Later calls do nothing.
     pub(super) fn settle(self: &Arc<Self>, endpoint: Option<&Arc<Endpoint>>) {
@@ -224,7 +216,7 @@ impl Shared {
     pub(super) fn close(self: &Arc<Self>, cause: Cause) {
         let is_doomed = {
             let mut state = self.state.lock();
-            if !state.phase.close(cause.parting()) {
+            if !state.phase.close() {
                 return;
             }
             // Under the lock: whoever comes too late to close it knows that it closes.
@@ -323,6 +315,11 @@ impl Shared {
             (None, Some(endpoint)) => endpoint.tick(seconds, is_busy),
             (None, None) => {}
         }
+    }
+
+    /// Returns true if only its id is left, which waits for the peer to confirm the disconnect.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Leaving(_))
     }
 
     /// How many of its Calls have no reply that is posted.

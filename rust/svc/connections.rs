@@ -1,33 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connections of a device, those included of which only the id is left.
+//! The table of a device's connections.
+//!
+//! A connection is in the table from its connect request until its id is destroyed. After its queue pair
+//! is gone it may stay there to wait for the peer's confirmation of the disconnect
+//! ([`Phase::Leaving`](super::phase::Phase::Leaving)). At most [`LEAVING`] connections wait; the one that
+//! has waited longest gives way to the next.
 
 use super::conn::Shared;
+use crate::abstractions::ring::Ring;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
     sync::Arc, //
 };
 
-/// How many closed connections at most have their ids kept until the peer knows.
-const LEAVING: usize = 1024;
-
-/// The same for one whose peer's device acknowledges nothing, so that the peer hardly answers: what is
-/// told it stays among the 128 messages that a port's connection manager has under way (`sol_fc_max` in
-/// drivers/infiniband/core/mad.c).
-const SILENT_LEAVING: usize = 64;
+/// The number of connections that may wait for a confirmation. Each has a message with the connection
+/// manager, which has 128 of a port under way at a time (`sol_fc_max` in
+/// drivers/infiniband/core/mad.c): half of these are left to others.
+const LEAVING: usize = 64;
 
 /// The connections of a device, pending ones included.
 pub(super) struct Connections {
-    pub(super) table: RBTree<u64, Arc<Shared>>,
-    /// Those of which only the id is left.
-    pub(super) leaving: RBTree<u64, Arc<Shared>>,
-    /// Whether more may come.
-    pub(super) is_open: bool,
+    table: RBTree<u64, Arc<Shared>>,
+    /// The numbers of the last connections that began to wait for a confirmation, the oldest first. Some
+    /// of them may be gone.
+    leaving: Ring<u64>,
+    /// False from when the device is being removed.
+    is_open: bool,
 }
 
 impl Connections {
-    /// Adds one.
+    /// Makes an empty table. May sleep.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            table: RBTree::new(),
+            leaving: Ring::with_capacity(LEAVING)?,
+            is_open: true,
+        })
+    }
+
+    /// Adds a connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed, `ENOMEM`.
     pub(super) fn add(&mut self, shared: &Arc<Shared>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
@@ -38,43 +55,40 @@ impl Connections {
         Ok(())
     }
 
-    /// As [`Device::let_leave`](super::device::Device::let_leave).
-    pub(super) fn let_leave(&mut self, number: u64, is_silent: bool) -> bool {
-        let most = if is_silent { SILENT_LEAVING } else { LEAVING };
-        if !self.is_open || self.leaving_count() >= most {
-            return false;
+    /// Notes that a connection waits for its peer's confirmation. Returns the connection that must not
+    /// wait any longer for its own, if there is one: this one, if the device is being removed.
+    pub(super) fn leave(&mut self, number: u64) -> Option<Arc<Shared>> {
+        if !self.is_open {
+            return self.get(number);
         }
-        let Some(node) = self.table.remove_node(&number) else {
-            return false;
-        };
-        self.leaving.insert(node);
-        true
+        let refused = self.leaving.push(number).err()?;
+        let oldest = self.leaving.pop();
+        // There is room for it now.
+        let _ = self.leaving.push(refused);
+        self.get(oldest?)
     }
 
-    /// The number of those of which only the id is left.
-    pub(super) fn leaving_count(&self) -> usize {
-        // Not `count`, which the compiler takes for something that can overflow.
-        self.leaving
-            .values()
-            .fold(0, |n: usize, _| n.saturating_add(1))
-    }
-
-    /// Takes the connection out, wherever it is.
+    /// Takes a connection out.
     pub(super) fn take(&mut self, number: u64) -> Option<Arc<Shared>> {
-        let known = self.table.remove(&number);
-        known.or_else(|| self.leaving.remove(&number))
+        self.table.remove(&number)
     }
 
-    /// Whether nothing is left of any.
-    pub(super) fn are_gone(&self) -> bool {
-        self.table.is_empty() && self.leaving.is_empty()
+    /// Lets no more connections in, and none wait for its peer.
+    pub(super) fn close(&mut self) {
+        self.is_open = false;
     }
 
-    pub(super) fn new() -> Self {
-        Self {
-            table: RBTree::new(),
-            leaving: RBTree::new(),
-            is_open: true,
-        }
+    /// Returns true if there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Iterates over all connections.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Shared>> {
+        self.table.values()
+    }
+
+    fn get(&self, number: u64) -> Option<Arc<Shared>> {
+        self.table.get(&number).cloned()
     }
 }

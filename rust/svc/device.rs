@@ -104,11 +104,12 @@ impl Device {
     fn new(ib: IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let pools = Pools::new()?;
         let history = History::new()?;
+        let connections = Connections::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 ib,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
-                connections <- new_mutex!(Connections::new(), "svcrdma connections"),
+                connections <- new_mutex!(connections, "svcrdma connections"),
                 under_way: Atomic::new(0),
                 capacity: Atomic::new(u32::MAX),
                 pools,
@@ -175,10 +176,14 @@ impl Device {
         self.connections.lock().add(shared)
     }
 
-    /// The connection has no queue pair any more: it moves from the table to those that are leaving.
-    /// `false` if there are too many of these, or the device is being removed. May sleep.
-    pub(super) fn let_leave(&self, number: u64, is_silent: bool) -> bool {
-        self.connections.lock().let_leave(number, is_silent)
+    /// Notes that the connection with this number waits for its peer to confirm the disconnect. Hangs up
+    /// the one that has waited longest if there are too many, or this one if the device is being
+    /// removed. May sleep.
+    pub(super) fn leave(&self, number: u64) {
+        let late = self.connections.lock().leave(number);
+        if let Some(shared) = late {
+            shared.hang_up();
+        }
     }
 
     /// Takes the connection out of the table. May sleep.
@@ -189,39 +194,33 @@ impl Device {
 
     /// Calls `f` for each connection, which must not come back to the table. May sleep.
     pub(super) fn for_each(&self, mut f: impl FnMut(&Arc<Shared>)) {
-        for shared in self.connections.lock().table.values() {
+        for shared in self.connections.lock().iter() {
             f(shared);
         }
     }
 
-    /// Calls `f` for each connection of which only the id is left, as [`Self::for_each`]. May sleep.
-    fn for_each_leaving(&self, mut f: impl FnMut(&Arc<Shared>)) {
-        for shared in self.connections.lock().leaving.values() {
-            f(shared);
-        }
+    /// Returns true if a peer may confirm a disconnect after its queue pair is gone: not with iWARP, which
+    /// ends the connection with the queue pair. May sleep.
+    pub(super) fn has_confirmations(&self) -> bool {
+        !self.ib.limits().iwarp
     }
 
-    /// Whether the id of a connection may outlive its queue pair, see [`Parting`] and [`Shared`]'s
-    /// `leave`: a device that is about to be removed waits for the id, and iWARP ends the connection
-    /// with the queue pair. May sleep.
-    ///
-    /// [`Parting`]: crate::abstractions::rdma::handover::Parting
-    pub(super) fn can_keep_ids(&self) -> bool {
-        self.connections.lock().is_open && !self.ib.limits().iwarp
-    }
-
-    /// The number of its connections. May sleep.
-    pub(super) fn connection_count(&self) -> usize {
-        self.connections.lock().table.values().count()
-    }
-
-    /// The number of those of which only the id is left. May sleep.
-    pub(super) fn leaving_count(&self) -> usize {
-        self.connections.lock().leaving_count()
+    /// Returns the number of its connections, and that of those that only wait for their peers to confirm
+    /// the disconnect. May sleep.
+    pub(super) fn connection_counts(&self) -> (usize, usize) {
+        let (mut connections, mut leaving) = (0usize, 0usize);
+        self.for_each(|shared| {
+            let count = match shared.is_leaving() {
+                true => &mut leaving,
+                false => &mut connections,
+            };
+            *count = count.saturating_add(1);
+        });
+        (connections, leaving)
     }
 
     fn has_connections(&self) -> bool {
-        !self.connections.lock().table.is_empty()
+        self.connection_counts().0 > 0
     }
 
     /// Its name.
@@ -253,7 +252,6 @@ impl Device {
             shared.tick(seconds);
             under_way = under_way.saturating_add(shared.unanswered());
         });
-        self.for_each_leaving(|shared| shared.tick(seconds));
         self.under_way.store(under_way, Relaxed);
         match self.pools.look() {
             true => self.want_refill(),
@@ -307,11 +305,13 @@ impl Device {
     /// that is at it, and nfsd threads, may have some of the rest for a while: what they have holds a
     /// `Pd`, and the RDMA core waits for that.
     fn remove(&self) {
-        self.connections.lock().is_open = false;
+        self.connections.lock().close();
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
-        self.close_all(Cause::DeviceRemoved);
-        self.for_each_leaving(Shared::hang_up);
-        while !self.connections.lock().are_gone() {
+        self.for_each(|shared| {
+            shared.close(Cause::DeviceRemoved);
+            shared.hang_up();
+        });
+        while !self.connections.lock().is_empty() {
             fsleep(LOOK_AGAIN);
         }
         self.pools.close();

@@ -39,7 +39,6 @@ use crate::abstractions::{
             Size,
             Step, //
         },
-        handover::Parting,
         qp::{
             Handler,
             Qp,
@@ -171,8 +170,8 @@ impl Endpoint {
     }
 
     /// Closes the gate, gives the queue pair back, then all work; returns the id. Sleeps.
-    pub(super) fn take_down(&self, parting: Parting) -> Option<CmId<Shared>> {
-        let id = self.fifo.shut(parting, |work| self.finish(work, false));
+    pub(super) fn take_down(&self) -> Option<CmId<Shared>> {
+        let id = self.fifo.shut(|work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
@@ -366,9 +365,6 @@ impl Handler for Endpoint {
         if !status.is_success() {
             // What else is posted is flushed; `take_down` gives it all back.
             if !status.is_flush() {
-                if status.is_unacknowledged() {
-                    this.shared.note_silent();
-                }
                 this.shared.close(Cause::Send(status.code()));
             }
             return;

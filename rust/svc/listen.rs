@@ -183,12 +183,7 @@ impl Port {
     /// Listens no more. Sleeps.
     fn close(&self) {
         let binding = core::mem::replace(&mut *self.binding.lock(), Binding::Closed);
-        match binding {
-            Binding::Listening(id) if self.is_released.load(Relaxed) => {
-                id.hand_over(self.net.get());
-            }
-            other => drop(other),
-        }
+        drop(binding);
     }
 
     /// Makes a connection of a connect request.

@@ -9,10 +9,7 @@ use super::{
     conn::Shared,
     endpoint::Endpoint, //
 };
-use crate::abstractions::rdma::{
-    cm::CmId,
-    handover::Parting, //
-};
+use crate::abstractions::rdma::cm::CmId;
 use kernel::sync::Arc;
 
 /// The phase of a connection.
@@ -35,8 +32,8 @@ pub(super) enum Phase {
 pub(super) enum Doomed {
     /// An id that was not accepted, or whose queue pair is gone.
     Id(CmId<Shared>),
-    /// An accepted connection, and how its peer learns of the end.
-    Endpoint(Arc<Endpoint>, Parting),
+    /// An accepted connection.
+    Endpoint(Arc<Endpoint>),
     /// What comes of accepting, which goes on: whoever does that says, with [`Phase::settle`].
     Unsettled,
     /// Nothing.
@@ -68,7 +65,7 @@ impl Phase {
     pub(super) fn is_doomed(&self) -> bool {
         matches!(
             self,
-            Self::Closing(Doomed::Id(_) | Doomed::Endpoint(..) | Doomed::Nothing)
+            Self::Closing(Doomed::Id(_) | Doomed::Endpoint(_) | Doomed::Nothing)
         )
     }
 
@@ -89,9 +86,8 @@ impl Phase {
         match (&*self, endpoint) {
             (Self::Accepting, Some(endpoint)) => *self = Self::Established(endpoint.clone()),
             (Self::Closing(Doomed::Unsettled), endpoint) => {
-                *self = Self::Closing(endpoint.map_or(Doomed::Nothing, |endpoint| {
-                    Doomed::Endpoint(endpoint.clone(), Parting::Now)
-                }));
+                let doomed = endpoint.cloned().map_or(Doomed::Nothing, Doomed::Endpoint);
+                *self = Self::Closing(doomed);
                 return true;
             }
             _ => {}
@@ -126,11 +122,11 @@ impl Phase {
     }
 
     /// Begins to close; `false` if that was so already.
-    pub(super) fn close(&mut self, parting: Parting) -> bool {
+    pub(super) fn close(&mut self) -> bool {
         let doomed = match core::mem::replace(self, Self::Dead) {
             Self::Pending(id) => Doomed::Id(id),
             Self::Accepting => Doomed::Unsettled,
-            Self::Established(endpoint) => Doomed::Endpoint(endpoint, parting),
+            Self::Established(endpoint) => Doomed::Endpoint(endpoint),
             closed => {
                 *self = closed;
                 return false;

@@ -10,11 +10,8 @@ use super::{
     },
 };
 use crate::abstractions::{
-    rdma::{
-        cm::CmId,
-        handover::Parting, //
-    },
-    trace,
+    rdma::cm::CmId,
+    trace, //
 };
 use kernel::{
     sync::Arc,
@@ -27,10 +24,11 @@ use kernel::{
 pub(super) const LEAVING_SECONDS: u32 = 10;
 
 impl Shared {
-    /// Keeps the id until the peer has confirmed that it knows of the end, for [`LEAVING_SECONDS`] at
-    /// most: destroying an id takes back what it has told the peer and was not sent yet, or was lost,
-    /// and a peer that awaits a reply would wait until it gives up by itself. Nor can it be told before
-    /// it knows that it was accepted. `false` if there is nothing to wait for.
+    /// Keeps the id until the peer has confirmed the disconnect, for [`LEAVING_SECONDS`] at most.
+    /// Destroying an id cancels its disconnect request if that was not sent yet, and ends its repetition
+    /// if it was lost: a peer that awaits a reply would wait until it gives up. The request also cannot be
+    /// sent before the peer has confirmed that it was accepted. Returns false, and drops the id, if there
+    /// is nothing to wait for.
     fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
         let mut state = self.state.lock();
         if !state.has_peer {
@@ -40,16 +38,13 @@ impl Shared {
         }
         state.waited = 0;
         let before = core::mem::replace(&mut state.phase, Phase::Leaving(id));
-        let is_silent = state.is_silent;
         drop(state);
         drop(before);
-        if !self.device.let_leave(self.number(), is_silent) {
-            self.hang_up();
-        }
+        self.device.leave(self.number());
         true
     }
 
-    /// The peer knows of the end, or is waited for no longer.
+    /// The peer has confirmed the disconnect, or is waited for no longer. In any process context.
     pub(super) fn hang_up(self: &Arc<Self>) {
         let is_doomed = {
             let mut state = self.state.lock();
@@ -80,11 +75,9 @@ impl WorkItem for Shared {
         };
         drop(channel);
         let told = match doomed {
-            Doomed::Endpoint(endpoint, parting) => {
-                let can_keep = this.device.can_keep_ids();
-                let parting = if can_keep { parting } else { Parting::Now };
-                let id = endpoint.take_down(parting);
-                id.filter(|_| can_keep && parting == Parting::Now)
+            Doomed::Endpoint(endpoint) => {
+                let id = endpoint.take_down();
+                id.filter(|_| this.device.has_confirmations())
             }
             Doomed::Id(id) => {
                 drop(id);

@@ -52,16 +52,20 @@ impl Show for Server {
     ];
 }
 
-/// The connections that there are.
+/// Prints the connections, but for those that only wait for the peer to confirm the disconnect.
 fn show_connections(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net\n"
     );
-    server
-        .devices
-        .for_each(|device| device.for_each(|shared| show_connection(device, shared, m)));
+    server.devices.for_each(|device| {
+        device.for_each(|shared| {
+            if !shared.is_leaving() {
+                show_connection(device, shared, m);
+            }
+        });
+    });
 }
 
 fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
@@ -121,12 +125,13 @@ fn show_devices(server: &Server, m: &SeqFile) {
     server.devices.for_each(|device| {
         let stock = device.pools.count();
         let receives = device.receives();
+        let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
             "{} {} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
             if receives.is_some() { "used" } else { "unused" },
-            device.connection_count(),
+            connections,
             receives.unwrap_or(0),
             stock.pages,
             stock.pages_free,
@@ -134,7 +139,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
             stock.replies,
             device.under_way(),
             device.held.count(),
-            device.leaving_count()
+            leaving
         );
     });
 }

@@ -228,8 +228,6 @@ class Vm:
         if images.module:
             # A rebuild while we run must not matter.
             shutil.copy(images.module, directory / "svcrdma.ko")
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copy(images.module.with_name("svcrdma_keep.ko"), directory)
             module = "/job/svcrdma.ko"
         for path in job.files:
             shutil.copy(path, directory)

@@ -7,13 +7,7 @@
 //!
 //! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
-use super::{
-    device::IbDevice,
-    handover::{
-        self,
-        Parting, //
-    },
-};
+use super::device::IbDevice;
 use crate::abstractions::{
     addr::{
         Addr,
@@ -31,6 +25,7 @@ use kernel::{
         to_result, //
     },
     prelude::*,
+    str::CStr,
     sync::{
         Arc,
         ArcBorrow, //
@@ -40,6 +35,12 @@ use kernel::{
 /// How long a peer waits before it sends again what has found no Receive: 0.64 ms, in which there
 /// may be more of them.
 const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
+
+/// The owner of the ids in the output of `rdma resource show cm_id`. The RDMA core keeps the pointer
+/// for as long as an id exists. It also destroys the ids of rejected connect requests by itself, possibly
+/// after the listening id is gone, so [`Class`](crate::abstractions::sunrpc::class::Class) waits for
+/// running tasks when the module is unloaded.
+const NAME: &CStr = c"svcrdma";
 
 /// Who is told of an id's events, its context.
 pub(crate) trait Events: Send + Sync + 'static {
@@ -117,7 +118,6 @@ impl NewId<'_> {
         // INVARIANT: As just set.
         CmId {
             id: self.id,
-            parting: Parting::Now,
             _context: context,
         }
     }
@@ -155,7 +155,6 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
 /// `id` is live, its context is `_context`, and its handler is [`handle`] of `E`.
 pub(crate) struct CmId<E: Events> {
     id: NonNull<bindings::rdma_cm_id>,
-    parting: Parting,
     _context: Arc<E>,
 }
 
@@ -171,16 +170,14 @@ impl<E: Events> CmId<E> {
     ///
     /// The RDMA core's: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
     pub(crate) fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
-        handover::take_over();
         let raw = Arc::as_ptr(&context).cast_mut().cast();
-        let name = handover::caller();
-        // SAFETY: `net` is live, and the context lives until the id is destroyed. So does the name:
-        // its `Caller` is the last field of `Module` to be dropped, after all that may have ids.
+        let name = NAME.as_char_ptr();
+        // SAFETY: `net` is live, the context lives until the id is destroyed, and the name as long as
+        // this module, whose function the handler is.
         let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw, name) };
         // INVARIANT: As just made.
         let this = Self {
             id: NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?,
-            parting: Parting::Now,
             _context: context,
         };
         // IPv4 and IPv6 listeners have the same port.
@@ -212,19 +209,6 @@ impl<E: Events> CmId<E> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Destroys this listening id, for the module to be replaced. If it was the last of a port of all
-    /// addresses in `net`, who asks for a connection from now on is held by `svcrdma_keep.ko`, if that is
-    /// loaded. Sleeps.
-    pub(crate) fn hand_over(self, net: Net<'_>) {
-        // SAFETY: The id is live by the type invariant.
-        let is_of_device = unsafe { !(*self.as_ptr()).device.is_null() };
-        let port = self.local().port();
-        drop(self);
-        if !is_of_device {
-            handover::listen(net, port);
-        }
-    }
-
     /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no
     /// Receive tries again without end, [`RNR_TIMER`] later: waiting for a Receive is our
     /// back-pressure. May sleep.
@@ -245,20 +229,10 @@ impl<E: Events> CmId<E> {
         unsafe { bindings::rdma_unlock_handler(self.as_ptr()) };
         accepted
     }
-
-    pub(super) fn part(&mut self, parting: Parting) {
-        self.parting = parting;
-    }
 }
 
 impl<E: Events> Drop for CmId<E> {
     fn drop(&mut self) {
-        // SAFETY: The id is live by the type invariant, and has no queue pair any more. The RDMA core has
-        // not begun to remove its device from ids, as our `Client::remove` comes before that and waits
-        // for connections.
-        if self.parting == Parting::Later && unsafe { handover::keep(self.as_ptr()) } {
-            return;
-        }
         // SAFETY: By the type invariant; no handler runs after this has returned.
         unsafe { bindings::rdma_destroy_id(self.as_ptr()) };
     }

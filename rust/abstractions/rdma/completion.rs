@@ -37,11 +37,6 @@ impl Status {
         self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
-    /// Whether the peer's device has acknowledged nothing, however often it was sent.
-    pub(crate) fn is_unacknowledged(self) -> bool {
-        self.0 == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
-    }
-
     /// The number.
     pub(crate) fn code(self) -> i32 {
         i32::try_from(self.0).unwrap_or(i32::MAX)

@@ -21,7 +21,6 @@ use super::{
         Events, //
     },
     completion::Completion,
-    handover::Parting,
     qp::{
         Handler,
         Qp, //
@@ -194,15 +193,14 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         self.inner.lock().retire(completion)
     }
 
-    /// Shuts the gate and gives the queue pair back; then gives all work to `f`, done or not. The
-    /// peer is told as `parting` says. Returns the id that is left, if there was a queue pair. Sleeps.
-    /// A second call does nothing.
-    pub(crate) fn shut(&self, parting: Parting, mut f: impl FnMut(W)) -> Option<CmId<E>> {
+    /// Shuts the gate, disconnects and destroys the queue pair; then gives all work to `f`, done or not.
+    /// Returns the id that is left, if there was a queue pair. Sleeps. A second call does nothing.
+    pub(crate) fn shut(&self, mut f: impl FnMut(W)) -> Option<CmId<E>> {
         let gate = core::mem::replace(&mut self.inner.lock().gate, Gate::Closed);
         let id = match gate {
             Gate::Closed => return None,
             // Waits until the device is done with all work. From here on none is posted.
-            Gate::Open(qp) | Gate::Broken(qp) => Some(qp.end(parting)),
+            Gate::Open(qp) | Gate::Broken(qp) => Some(qp.end()),
             Gate::Opening => None,
         };
         while let Some((work, basis)) = self.take_any() {

@@ -26,7 +26,6 @@ use super::{
         Share, //
     },
     device::Pd,
-    handover::Parting,
     receive::Receive,
     receive_pool::ReceivePool,
     srq::{
@@ -125,7 +124,6 @@ struct Pair<H: Handler> {
     receive_cq: Share,
     send_cq: Share,
     id: RawId,
-    parting: Parting,
 }
 
 /// An id that somebody else owns.
@@ -214,7 +212,6 @@ impl<H: Handler, E: Events> Qp<H, E> {
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
             id: RawId(id.as_ptr()),
-            parting: Parting::Now,
         };
         // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
         let this = Self { pair, id };
@@ -233,11 +230,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         &self.id
     }
 
-    /// Destroys the queue pair, of whose end the peer learns as `parting` says; returns the id. Sleeps.
-    pub(super) fn end(self, parting: Parting) -> CmId<E> {
-        let Self { mut pair, mut id } = self;
-        pair.parting = parting;
-        id.part(parting);
+    /// Disconnects and destroys the queue pair; returns the id. Sleeps.
+    pub(super) fn end(self) -> CmId<E> {
+        let Self { pair, id } = self;
         drop(pair);
         id
     }
@@ -340,12 +335,10 @@ impl<H: Handler> Pair<H> {
 impl<H: Handler> Drop for Pair<H> {
     fn drop(&mut self) {
         self.pool.close_own();
-        if self.parting == Parting::Now {
-            // Ends the connection, without waiting for the peer. The error only says that there is none
-            // (any more).
-            // SAFETY: The id is live by the type invariant.
-            let _ = unsafe { bindings::rdma_disconnect(self.id.0) };
-        }
+        // Ends the connection, without waiting for the peer. The error only says that there is none
+        // (any more).
+        // SAFETY: The id is live by the type invariant.
+        let _ = unsafe { bindings::rdma_disconnect(self.id.0) };
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
         unsafe { bindings::ib_drain_sq(self.as_ptr()) };

@@ -15,7 +15,10 @@ use super::{
     },
     xprt::Listen, //
 };
-use crate::abstractions::bindings;
+use crate::abstractions::{
+    bindings,
+    wait_for_tasks, //
+};
 use core::pin::Pin;
 use kernel::{
     error::to_result,
@@ -59,7 +62,8 @@ pub(super) fn registered<L: Listen>() -> Option<*mut bindings::svc_xprt_class> {
     })
 }
 
-/// A registered class; dropping it takes the class off.
+/// A registered class; dropping it takes the class off, and waits until no task runs in what used it.
+/// Dropping it sleeps.
 ///
 /// # Invariants
 ///
@@ -165,6 +169,10 @@ impl<L: Listen> PinnedDrop for Class<L> {
         // SAFETY: By the type invariant `registered` is registered.
         unsafe { bindings::svc_unreg_xprt_class(self.registered.get()) };
         CONTEXT.store(0, Release);
+        // Nothing holds the module any more, so no id listens. The RDMA core may still be destroying the
+        // id of a connect request that was rejected, which names this module (see `NAME` in rdma/cm.rs),
+        // and the task that put the last reference to the module may still return through its code.
+        wait_for_tasks();
         // SAFETY: `register` has written `context`, and nobody uses it after this: a transport
         // holds a reference to the module, and the module ends only without references.
         unsafe { core::ptr::drop_in_place(self.context.get()) };
