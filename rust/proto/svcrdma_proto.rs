@@ -40,6 +40,7 @@ mod parts;
 mod read;
 pub mod reply;
 mod report;
+pub mod ring;
 pub mod rpc;
 pub mod sq;
 pub mod ulb;

@@ -8,7 +8,10 @@
 
 use super::{
     backchannel,
-    cause::Cause,
+    cause::{
+        Cause,
+        Queue, //
+    },
     conn::{
         Shared,
         Unanswered, //
@@ -213,8 +216,8 @@ fn begin(endpoint: &Arc<Endpoint>, call: Call) {
 
 /// The Call is complete: wakes an nfsd thread for it.
 pub(super) fn ready(shared: &Arc<Shared>, call: Call) {
-    if let Err(call) = shared.inbox.push(call) {
-        discard(shared, call);
+    if let Err(refused) = shared.inbox.push(call) {
+        discard(shared, shared.take_back(refused, Queue::Inbox));
     }
 }
 

@@ -52,6 +52,22 @@ pub(super) enum Cause {
     Unasked,
     /// The peer has had the device invalidate a registration.
     Invalidation,
+    /// A queue is full, so that a Call or a reply would be lost.
+    Overflow(Queue),
+}
+
+/// The queues that Calls and replies go through. All but the last have room for what credits allow: if
+/// one of them is full, a Call or a reply was not counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// Complete Calls that wait for an nfsd thread.
+    Inbox,
+    /// RDMA Reads and replies that wait to be posted.
+    Work,
+    /// Calls that wait until others of their connection are read.
+    Quota,
+    /// Calls of all connections of a device that wait for pages.
+    Pages,
 }
 
 impl Cause {
@@ -80,6 +96,7 @@ impl Cause {
             Cause::SharedQueue => (19, 0),
             Cause::Unasked => (20, 0),
             Cause::Invalidation => (21, 0),
+            Cause::Overflow(queue) => (22, queue.number()),
         }
     }
 
@@ -123,6 +140,29 @@ impl fmt::Display for Cause {
             Cause::SharedQueue => f.write_str("a shared queue has failed"),
             Cause::Unasked => f.write_str("too many messages that nobody waits for"),
             Cause::Invalidation => f.write_str("a registration of the server was invalidated"),
+            Cause::Overflow(queue) => write!(f, "queue full: {}", queue.name()),
+        }
+    }
+}
+
+impl Queue {
+    /// Returns the number in the trace event.
+    fn number(self) -> i32 {
+        match self {
+            Queue::Inbox => 1,
+            Queue::Work => 2,
+            Queue::Quota => 3,
+            Queue::Pages => 4,
+        }
+    }
+
+    /// Returns what waits in the queue.
+    fn name(self) -> &'static str {
+        match self {
+            Queue::Inbox => "Calls for nfsd",
+            Queue::Work => "Reads and replies to post",
+            Queue::Quota => "Calls of this connection to read",
+            Queue::Pages => "Calls that wait for pages",
         }
     }
 }

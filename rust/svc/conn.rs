@@ -13,7 +13,10 @@
 
 use super::{
     call::Call,
-    cause::Cause,
+    cause::{
+        Cause,
+        Queue, //
+    },
     device::Device,
     endpoint::Endpoint,
     history::seconds_since,
@@ -33,6 +36,7 @@ use crate::abstractions::{
         Event,
         Events, //
     },
+    ring::Refused,
     sunrpc::{
         backchannel::Channel,
         inbox::{
@@ -227,6 +231,18 @@ impl Shared {
         self.inbox.close();
         if is_doomed {
             self.take_down();
+        }
+    }
+
+    /// Takes an item back that a queue has refused. A full queue closes the connection: a Call or reply
+    /// that is dropped while the connection stays leaves the client waiting for ever.
+    pub(super) fn take_back<T>(self: &Arc<Self>, refused: Refused<T>, queue: Queue) -> T {
+        match refused {
+            Refused::Full(item) => {
+                self.close(Cause::Overflow(queue));
+                item
+            }
+            Refused::Closed(item) => item,
         }
     }
 

@@ -15,7 +15,10 @@ use super::{
         Call,
         CallState, //
     },
-    cause::Cause,
+    cause::{
+        Cause,
+        Queue, //
+    },
     conn::Shared,
     own_receives::OwnReceives,
     quota::Quota,
@@ -143,10 +146,14 @@ impl Endpoint {
     }
 
     /// Adds work, and posts what can be posted; a reply comes with its Call, which is needed until
-    /// all is posted. Gives the work back when the connection closes; who ends posting has it closed.
-    /// There is room for all Calls that count, and for callbacks.
+    /// all is posted. There is room for all Calls that count, and for callbacks.
+    ///
+    /// # Errors
+    ///
+    /// The work, as the connection closes. The caller that ends posting has it closed.
     pub(super) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
-        self.fifo.push(work, call)?;
+        let pushed = self.fifo.push(work, call);
+        pushed.map_err(|refused| self.shared.take_back(refused, Queue::Work))?;
         self.pump();
         Ok(())
     }

@@ -220,8 +220,8 @@ impl Port {
             shared.close(Cause::Accept(e.to_errno()));
             return Err(e);
         }
-        self.inbox.push(shared).map_err(|shared| {
-            shared.close(Cause::Busy);
+        self.inbox.push(shared).map_err(|refused| {
+            refused.into_inner().close(Cause::Busy);
             EBUSY
         })
     }

@@ -40,7 +40,10 @@ use crate::abstractions::{
             Transfer, //
         },
     },
-    ring::Ring,
+    ring::{
+        Refused,
+        Ring, //
+    },
 };
 use core::pin::Pin;
 use kernel::{
@@ -318,7 +321,7 @@ impl Pools {
     pub(super) fn sink(&self, call: Call) -> Sink {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {
-            return Sink::Refused(call);
+            return Sink::Refused(Refused::Closed(call));
         }
         if inner.waiting.is_empty() {
             if let Some(sink) = inner.take_sink(Wanted::by(&call)) {
@@ -327,7 +330,7 @@ impl Pools {
         }
         match inner.wait(call) {
             Ok(()) => Sink::Waits,
-            Err(call) => Sink::Refused(call),
+            Err(call) => Sink::Refused(Refused::Full(call)),
         }
     }
 
@@ -382,8 +385,8 @@ pub(super) enum Sink {
     Ready(Call, KBox<Transfer>),
     /// The Call waits and will be started.
     Waits,
-    /// Too many wait, or the device is gone.
-    Refused(Call),
+    /// Too many wait, or the device is gone and all its connections close.
+    Refused(Refused<Call>),
 }
 
 /// An empty transfer with room for `pages` pages. May sleep.

@@ -11,7 +11,10 @@ use super::{
         self,
         Call, //
     },
-    cause::Cause,
+    cause::{
+        Cause,
+        Queue, //
+    },
     endpoint::Endpoint,
     pool::Sink,
     work::Work, //
@@ -51,7 +54,7 @@ pub(super) fn begin(endpoint: &Arc<Endpoint>, mut call: Call) {
         Ok(Some(call)) => request(call),
         Ok(None) => {}
         Err(call) => {
-            endpoint.shared.close(Cause::CreditOverrun);
+            endpoint.shared.close(Cause::Overflow(Queue::Quota));
             call::discard(&endpoint.shared, call);
         }
     }
@@ -77,8 +80,8 @@ pub(super) fn request(call: Call) {
             endpoint.shared.counters.page_waits.inc();
             device.want_refill();
         }
-        Sink::Refused(call) => {
-            endpoint.shared.close(Cause::NoMemory);
+        Sink::Refused(refused) => {
+            let call = endpoint.shared.take_back(refused, Queue::Pages);
             call::discard(&endpoint.shared, call);
         }
     }

@@ -340,8 +340,7 @@ pub(super) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     submit(endpoint, reply, call);
 }
 
-/// Queues the reply. It is refused when the connection is closing; there is room for a reply to each
-/// Call that counts.
+/// Queues the reply, or takes it back if the connection closes.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
     endpoint.shared.counters.replies.inc();
     endpoint.hold(&reply);

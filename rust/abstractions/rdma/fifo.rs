@@ -27,7 +27,10 @@ use super::{
     },
     slots::Slots,
 };
-use crate::abstractions::ring::Ring;
+use crate::abstractions::ring::{
+    Refused,
+    Ring, //
+};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -165,21 +168,25 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         drop(qp);
     }
 
-    /// Adds work; gives it back when nothing is posted any more, or when too much waits.
-    pub(crate) fn push(&self, work: W, basis: W::Basis) -> Result<(), W> {
+    /// Adds work.
+    ///
+    /// # Errors
+    ///
+    /// The work: too much waits, or nothing is posted any more.
+    pub(crate) fn push(&self, work: W, basis: W::Basis) -> Result<(), Refused<W>> {
         let mut inner = self.inner.lock();
         let job = Job {
             work,
             since: None,
             basis: Some(basis),
         };
-        let refused = match inner.gate {
-            Gate::Broken(_) | Gate::Closed => Some(job),
-            _ => inner.waiting.push(job).err(),
+        let pushed = match inner.gate {
+            Gate::Broken(_) | Gate::Closed => Err(Refused::Closed(job)),
+            _ => inner.waiting.push(job).map_err(Refused::Full),
         };
         drop(inner);
         // The basis is dropped here, not under the lock.
-        refused.map_or(Ok(()), |job| Err(job.work))
+        pushed.map_err(|refused| refused.map(|job| job.work))
     }
 
     /// Posts a chain for the work at the front of the queue.

@@ -10,7 +10,10 @@
 
 use crate::abstractions::{
     bindings,
-    ring::Ring, //
+    ring::{
+        Refused,
+        Ring, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -99,13 +102,17 @@ impl<T: Item> Inbox<T> {
         )
     }
 
-    /// Adds an item and wakes a thread for it, or gives it back when the inbox is full or closed.
-    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+    /// Adds an item and wakes a thread for it.
+    ///
+    /// # Errors
+    ///
+    /// The item, with whether the inbox is full or closed.
+    pub(crate) fn push(&self, item: T) -> Result<(), Refused<T>> {
         let mut inner = self.inner.lock();
         if inner.closed {
-            return Err(item);
+            return Err(Refused::Closed(item));
         }
-        inner.items.push(item)?;
+        inner.items.push(item).map_err(Refused::Full)?;
         if let Some(target) = &inner.target {
             target.set(T::FLAG.bit());
             target.enqueue();

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue of bounded length over slots that were allocated beforehand: pushing never allocates.
+
+use core::ops::DerefMut;
+
+/// A first-in-first-out queue over `slots`, such as a vector of `Option<T>`.
+///
+/// # Invariants
+///
+/// `head` is the index of a slot, or 0 if there is none. The `len` slots from `head` on, round the
+/// end of `slots`, hold an item each; the others hold none.
+pub struct Ring<S> {
+    slots: S,
+    head: usize,
+    len: usize,
+}
+
+impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
+    /// Makes an empty queue of as many items as there are slots; an item that is in one is dropped.
+    pub fn new(mut slots: S) -> Self {
+        slots.fill_with(|| None);
+        // INVARIANT: No slot holds an item.
+        Self {
+            slots,
+            head: 0,
+            len: 0,
+        }
+    }
+
+    /// Returns the number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds `item` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The item, if all slots are taken.
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.len == self.slots.len() {
+            return Err(item);
+        }
+        let end = self.behind_head(self.len);
+        match self.slots.get_mut(end) {
+            Some(slot) => *slot = Some(item),
+            None => return Err(item),
+        }
+        self.len = self.len.saturating_add(1);
+        Ok(())
+    }
+
+    /// Takes the first item.
+    pub fn pop(&mut self) -> Option<T> {
+        let item = self.slots.get_mut(self.head)?.take()?;
+        self.head = self.behind_head(1);
+        self.len = self.len.saturating_sub(1);
+        Some(item)
+    }
+
+    /// Returns the first item.
+    pub fn front_mut(&mut self) -> Option<&mut T> {
+        self.slots.get_mut(self.head)?.as_mut()
+    }
+
+    /// Returns the index of the slot `n` behind the head; `n` is at most the number of slots.
+    fn behind_head(&self, n: usize) -> usize {
+        let slot = self.head.saturating_add(n);
+        slot.checked_sub(self.slots.len()).unwrap_or(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    fn ring(slots: usize) -> Ring<Vec<Option<u32>>> {
+        Ring::new((0..slots).map(|_| None).collect())
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_item_back_and_loses_none() {
+        let mut ring = ring(2);
+        assert_eq!((ring.push(1), ring.push(2)), (Ok(()), Ok(())));
+        assert_eq!((ring.push(3), ring.len()), (Err(3), 2));
+        assert_eq!((ring.pop(), ring.push(3)), (Some(1), Ok(())));
+        assert_eq!((ring.push(4), ring.front_mut()), (Err(4), Some(&mut 2)));
+        assert_eq!([ring.pop(), ring.pop(), ring.pop()], [Some(2), Some(3), None]);
+        assert!(ring.is_empty());
+    }
+
+    #[test]
+    fn a_ring_without_slots_is_full_and_empty() {
+        let mut ring = ring(0);
+        assert_eq!((ring.push(1), ring.pop()), (Err(1), None));
+        assert_eq!((ring.len(), ring.front_mut()), (0, None));
+    }
+
+    #[test]
+    fn agrees_with_a_plain_queue() {
+        for slots in 1..9 {
+            let (mut ring, mut model, mut seed) = (ring(slots), VecDeque::new(), 7u32);
+            for item in 0..2000 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if seed & 0x1_0000 == 0 {
+                    assert_eq!(ring.pop(), model.pop_front());
+                } else if model.len() < slots {
+                    assert_eq!(ring.push(item), Ok(()));
+                    model.push_back(item);
+                } else {
+                    assert_eq!(ring.push(item), Err(item));
+                }
+                assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
+                assert_eq!(ring.front_mut().copied(), model.front().copied());
+            }
+        }
+    }
+}
