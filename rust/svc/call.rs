@@ -276,8 +276,8 @@ impl Connect for Connection {
         state.mark(offset, len);
     }
 
-    fn sendto(&self, call: Call, mut results: Results<'_>) {
-        reply::send(&self.endpoint, call, &mut results);
+    fn sendto(&self, call: Call, results: Results<'_>) {
+        reply::send(&self.endpoint, call, results);
     }
 
     fn release(&self, call: Call) {

@@ -203,7 +203,7 @@ impl Reply {
         header: &Header,
         message: &[u8],
         credits: u32,
-        results: &mut Results<'_>,
+        results: Results<'_>,
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
@@ -215,7 +215,7 @@ impl Reply {
         let is_copied = is_small && self.len.saturating_add(inline) <= PAGE_SIZE;
         let is_inline = self.plan.form == Form::Inline;
         if is_inline && is_copied {
-            self.copy_inline(results)?;
+            self.copy_inline(&results)?;
         }
         self.from_pages = is_inline && !is_copied;
         let written = self.plan.written_len();
@@ -243,7 +243,7 @@ impl Reply {
     }
 
     /// Takes the pages of the results and maps them for the device.
-    fn take_pages(&mut self, endpoint: &Endpoint, results: &mut Results<'_>) -> Result {
+    fn take_pages(&mut self, endpoint: &Endpoint, results: Results<'_>) -> Result {
         let device = &endpoint.shared.device;
         let mut pages = device.pools.transfer(results.result_pages())?;
         let taken = results
@@ -255,7 +255,7 @@ impl Reply {
 }
 
 /// Sends the results of `call`. In an nfsd thread.
-pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, results: &mut Results<'_>) {
+pub(super) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
     let shared = &endpoint.shared;
     let credits = endpoint.count_reply();
     let sent = match shared.device.pools.reply() {
@@ -285,12 +285,12 @@ fn prepare(
     reply: &mut Reply,
     call: &Call,
     credits: u32,
-    results: &mut Results<'_>,
+    results: Results<'_>,
 ) -> Result {
     let header = call.header;
     let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
     let mut payloads = [Payload::default(); MAX_PAYLOADS];
-    let payloads = find_payloads(call, results, &mut payloads);
+    let payloads = find_payloads(call, &results, &mut payloads);
     let message = call.message();
     reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {

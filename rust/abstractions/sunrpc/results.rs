@@ -23,10 +23,13 @@ use kernel::prelude::*;
 
 /// The request of the calling nfsd thread, when it has results.
 ///
+/// The results can be read as long as this value exists. [`Self::take_result`] and
+/// [`Self::keep_result_pages`] consume it, so nothing reads `rq_res` after its pages have another owner:
+/// the compiler rejects a `copy_result` behind them.
+///
 /// # Invariants
 ///
-/// `rq_res` is as `svc_process` has left it, but for pages that were moved out: those entries of
-/// `rq_respages` are NULL.
+/// `rq_res` is as `svc_process` has left it, and the thread owns the pages it names.
 pub(crate) struct Results<'a>(Rqst<'a>);
 
 /// The lengths of the results' parts.
@@ -122,10 +125,9 @@ impl<'a> Results<'a> {
             // SAFETY: As above: `page_base` and `page_len` name entries of `pages`.
             let page = unsafe { *(*res).pages.add(start / PAGE_SIZE) };
             if page.is_null() {
-                // It was moved out.
                 return None;
             }
-            // SAFETY: nfsd has encoded into this page.
+            // SAFETY: nfsd has encoded into this page, which the thread owns by the type invariant.
             let base = unsafe { bindings::page_address(page) }.cast::<u8>();
             let offset = start % PAGE_SIZE;
             let len = in_pages.min(PAGE_SIZE - offset);
@@ -160,9 +162,9 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     ///
-    /// `EIO` when the results do not lie as `nfsd` lays them or were moved out before, `ENOSPC` when
-    /// the stream has no room, `EINVAL` when it is not empty. The stream may have some pages then.
-    pub(crate) fn take_result(&mut self, stream: &mut Stream) -> Result {
+    /// `EIO` when the results do not lie as `nfsd` lays them, `ENOSPC` when the stream has no room,
+    /// `EINVAL` when it is not empty. The stream may have some pages then.
+    pub(crate) fn take_result(self, stream: &mut Stream) -> Result {
         if stream.capacity() < self.result_pages() {
             return Err(ENOSPC);
         }
@@ -203,7 +205,7 @@ impl<'a> Results<'a> {
     /// Has `sunrpc` refill all slots before `end`, which is at most `rq_maxpages`: some encoders
     /// use pages that they do not count in `rq_next_page` (`nfs_stream_encode_acl`, and
     /// `svcauth_gss_wrap_integ` when its checksum goes to the next page).
-    fn refill_before(&mut self, end: usize) {
+    fn refill_before(&self, end: usize) {
         // SAFETY: By the type invariant, and `end` is within the array.
         let end = unsafe { (*self.raw()).rq_respages.add(end) };
         // SAFETY: By the type invariant; the thread alone uses the field.
@@ -216,7 +218,7 @@ impl<'a> Results<'a> {
 
     /// Where in the first page of the results the `len` bytes at `at` are.
     fn in_head_page(&self, at: *const u8, len: usize) -> Result<Part> {
-        // SAFETY: By the type invariant; slot 0 has a page until `move_page` takes it.
+        // SAFETY: By the type invariant.
         let page = unsafe { *(*self.raw()).rq_respages };
         if page.is_null() {
             return Err(EIO);
@@ -258,7 +260,7 @@ impl<'a> Results<'a> {
     }
 
     /// Moves the page in `slot`, which is less than `rq_maxpages`, to the end of `stream`.
-    fn move_page(&mut self, slot: usize, stream: &mut Stream) -> Result {
+    fn move_page(&self, slot: usize, stream: &mut Stream) -> Result {
         // SAFETY: By the type invariant and by what the caller has checked.
         let entry = unsafe { (*self.raw()).rq_respages.add(slot) };
         // SAFETY: As above; the thread alone uses its entries.
@@ -271,7 +273,7 @@ impl<'a> Results<'a> {
 
     /// Says that the reply was copied and no page of it is needed: if they are all the thread's
     /// own, it keeps them for its next reply, and nothing is released or allocated.
-    pub(crate) fn keep_result_pages(&mut self) {
+    pub(crate) fn keep_result_pages(self) {
         // SAFETY: By the type invariant.
         let (slots, next) = unsafe { ((*self.raw()).rq_respages, (*self.raw()).rq_next_page) };
         let mut slot = slots;
