@@ -92,7 +92,10 @@ mod tests {
         assert_eq!((ring.push(3), ring.len()), (Err(3), 2));
         assert_eq!((ring.pop(), ring.push(3)), (Some(1), Ok(())));
         assert_eq!((ring.push(4), ring.front_mut()), (Err(4), Some(&mut 2)));
-        assert_eq!([ring.pop(), ring.pop(), ring.pop()], [Some(2), Some(3), None]);
+        assert_eq!(
+            [ring.pop(), ring.pop(), ring.pop()],
+            [Some(2), Some(3), None]
+        );
         assert!(ring.is_empty());
     }
 
@@ -117,7 +120,10 @@ mod tests {
                 } else {
                     assert_eq!(ring.push(item), Err(item));
                 }
-                assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
+                assert_eq!(
+                    (ring.len(), ring.is_empty()),
+                    (model.len(), model.is_empty())
+                );
                 assert_eq!(ring.front_mut().copied(), model.front().copied());
             }
         }

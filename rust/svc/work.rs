@@ -12,10 +12,7 @@ use super::{
 };
 use crate::abstractions::rdma::{
     chain::Chain,
-    fifo::{
-        self,
-        Done, //
-    },
+    fifo, //
 };
 use kernel::prelude::*;
 
@@ -46,14 +43,6 @@ impl fifo::Work for Work {
         match self {
             Work::Read(_) => true,
             Work::Reply(reply) => reply.holds_pages(),
-        }
-    }
-
-    fn completed(&mut self, done: &Done) {
-        if let Work::Read(call) = self {
-            if let Some(sink) = &mut call.sink {
-                sink.reads_done(done);
-            }
         }
     }
 }

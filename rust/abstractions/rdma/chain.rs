@@ -9,7 +9,10 @@
 
 use super::{
     device::Pd,
-    registration::Registration,
+    registration::{
+        Claim,
+        Registration, //
+    },
     transfer::{
         Direction,
         SendBuffer,
@@ -103,6 +106,8 @@ pub(super) struct Buffers {
     starts: KVec<usize>,
     max_sge: usize,
     max_read_sge: usize,
+    /// Whether the device writes what it reads to registered memory only.
+    needs_registration: bool,
     pd: Arc<Pd>,
 }
 
@@ -124,17 +129,19 @@ impl Buffers {
             starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
             max_sge,
             max_read_sge: max_read_sge.min(max_sge),
+            needs_registration: pd.needs_registration(),
             pd: pd.clone(),
         })
     }
 
-    /// Begins an empty chain.
-    pub(super) fn begin<'m>(&mut self) -> Chain<'_, 'm> {
+    /// Begins an empty chain of the work with this `claim`.
+    pub(super) fn begin<'b, 'm>(&'b mut self, claim: &'b mut Claim) -> Chain<'b, 'm> {
         self.wrs.clear();
         self.sges.clear();
         self.starts.clear();
         Chain {
             buffers: self,
+            claim,
             _memory: PhantomData,
         }
     }
@@ -231,6 +238,8 @@ impl Buffers {
 /// A chain of work requests under construction; what it names lives, unchanged, for `'m`.
 pub(crate) struct Chain<'b, 'm> {
     buffers: &'b mut Buffers,
+    /// The registration that this and earlier chains of the same work make valid.
+    claim: &'b mut Claim,
     /// Invariant in `'m`: it can be made neither longer nor shorter.
     _memory: PhantomData<Cell<&'m ()>>,
 }
@@ -247,11 +256,14 @@ impl<'m> Chain<'_, 'm> {
     }
 
     /// Makes the memory valid that RDMA Reads into the transfer need, `room` work requests in the
-    /// chain at most; whether all of it was, now or before.
+    /// chain at most; whether all of it was, now or before by the same work.
     pub(crate) fn register(&mut self, transfer: &'m Transfer, room: usize) -> bool {
         let Some((registration, pages)) = transfer.registration(&self.buffers.pd) else {
             return true;
         };
+        if !self.claim.take(registration) {
+            return false;
+        }
         while !registration.is_begun(pages) {
             if self.len() >= room || self.is_full() {
                 return false;
@@ -259,6 +271,7 @@ impl<'m> Chain<'_, 'm> {
             let Some(wr) = registration.begin() else {
                 return false;
             };
+            self.claim.set_ended(false);
             let start = self.buffers.sges.len();
             self.buffers.add(Request::reg(wr), start);
         }
@@ -270,6 +283,9 @@ impl<'m> Chain<'_, 'm> {
         let Some((registration, _)) = transfer.registration(&self.buffers.pd) else {
             return true;
         };
+        if !self.claim.take(registration) {
+            return false;
+        }
         while !registration.is_ended() {
             if self.len() >= room || self.is_full() {
                 return false;
@@ -285,6 +301,7 @@ impl<'m> Chain<'_, 'm> {
             let start = self.buffers.sges.len();
             self.buffers.add(wr, start);
         }
+        self.claim.set_ended(true);
         true
     }
 
@@ -319,6 +336,7 @@ impl<'m> Chain<'_, 'm> {
         let range = at..at.saturating_add(len);
         let taken = match (rdma, transfer.registration(&buffers.pd)) {
             (Rdma::Read, Some((registration, _))) => buffers.registered(registration, range),
+            (Rdma::Read, None) if buffers.needs_registration => 0,
             _ => buffers.gather(transfer, direction, range, max),
         };
         if taken > 0 {

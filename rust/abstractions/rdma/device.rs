@@ -168,6 +168,11 @@ impl Pd {
         self.device.0.as_ptr()
     }
 
+    /// Returns true if the device writes what it reads from peers to registered memory only (iWARP).
+    pub(super) fn needs_registration(&self) -> bool {
+        self.device.0.limits().iwarp
+    }
+
     /// The key of all memory that is mapped for the device.
     pub(super) fn local_key(&self) -> u32 {
         // SAFETY: By the type invariant.

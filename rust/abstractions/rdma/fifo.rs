@@ -8,7 +8,12 @@
 //! work request until a completion for that slot or a later one gives it back (unsignalled work
 //! has no completion of its own), or until the queue pair is gone. What a completion means for
 //! what was posted before it takes an order that iWARP does not give Reads and Sends: there the
-//! last work request of Reads is a fenced, signalled invalidation of memory.
+//! last work request of Reads is a fenced, signalled invalidation of memory, without which work is
+//! never whole.
+//!
+//! Memory that was registered for Reads may be used for something else when the device has made it
+//! invalid. Only a [`Fifo`] says so, of the registration that the completed work was posted with (its
+//! [`Claim`]): no function outside takes such a statement from its caller.
 //!
 //! Contexts: any process context, completions included; only [`Fifo::shut`] and making one sleep.
 //! Closing the gate and posting exclude each other under the lock, as draining a queue pair
@@ -25,6 +30,7 @@ use super::{
         Handler,
         Qp, //
     },
+    registration::Claim,
     slots::Slots,
 };
 use crate::abstractions::ring::{
@@ -55,13 +61,7 @@ pub(crate) trait Work: Send + 'static {
 
     /// Whether something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;
-
-    /// The device has done all of it. Does not sleep, and posts nothing.
-    fn completed(&mut self, done: &Done);
 }
-
-/// Shows that work was done, and not only given up.
-pub(crate) struct Done(());
 
 /// How much a [`Fifo`] can take.
 pub(crate) struct Size {
@@ -112,6 +112,13 @@ struct Job<W: Work> {
     since: Option<u32>,
     /// Until all is built.
     basis: Option<W::Basis>,
+    claim: Claim,
+}
+
+/// Work that is posted.
+struct Posted<W> {
+    work: W,
+    claim: Claim,
 }
 
 /// What the lock protects.
@@ -125,7 +132,7 @@ struct Inner<W: Work, H: Handler, E: Events> {
     gate: Gate<H, E>,
     queue: SendQueue,
     signals: Signals,
-    slots: Slots<W>,
+    slots: Slots<Posted<W>>,
     waiting: Ring<Job<W>>,
     /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
     now: u32,
@@ -179,6 +186,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             work,
             since: None,
             basis: Some(basis),
+            claim: Claim::none(),
         };
         let pushed = match inner.gate {
             Gate::Broken(_) | Gate::Closed => Err(Refused::Closed(job)),
@@ -219,8 +227,8 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
 
     fn take_any(&self) -> Option<(W, Option<W::Basis>)> {
         let mut inner = self.inner.lock();
-        if let Some(work) = inner.slots.take_any() {
-            return Some((work, None));
+        if let Some(posted) = inner.slots.take_any() {
+            return Some((posted.work, None));
         }
         let job = inner.waiting.pop()?;
         Some((job.work, job.basis))
@@ -256,16 +264,17 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Gate::Open(qp) = &mut self.gate else {
             return Step::Idle;
         };
-        let Some(Job { work, since, basis }) = self.waiting.front_mut() else {
+        let Some(job) = self.waiting.front_mut() else {
             return Step::Idle;
         };
         let room = self.queue.room() as usize;
-        let mut chain = qp.begin();
-        let whole = match basis {
-            Some(basis) => work.build(basis, &mut chain, room),
+        let mut chain = qp.begin(&mut job.claim);
+        let built = match &job.basis {
+            Some(basis) => job.work.build(basis, &mut chain, room),
             None => true,
         };
         let count = chain.len() as u32;
+        let whole = built && job.claim.is_ended();
         match (count, room) {
             (0, 0) => return Step::Full,
             // It never fits: a work request of more pieces than the device takes.
@@ -273,11 +282,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             _ => {}
         }
         // A peer that lets it go on piece by piece does not get the time of each.
-        let since = *since.get_or_insert(self.now);
-        let signal = !whole || self.signals.next(work.holds_resources());
+        let since = *job.since.get_or_insert(self.now);
+        let signal = !whole || self.signals.next(job.work.holds_resources());
         if whole {
             // A Receive buffer is posted again before the peer may send another message.
-            *basis = None;
+            job.basis = None;
         }
         let Some(first) = self.queue.post(count) else {
             return self.fail(EINVAL);
@@ -311,7 +320,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             return Ok(());
         };
         let age = self.slots.age(self.queue.slot(oldest), self.now);
-        if self.slots.is_any_awaited() || age < UNSIGNALLED_SECONDS || !qp.begin().mark() {
+        if self.slots.is_any_awaited()
+            || age < UNSIGNALLED_SECONDS
+            || !qp.begin(&mut Claim::none()).mark()
+        {
             return Ok(());
         }
         let Some(seq) = self.queue.post(1) else {
@@ -337,10 +349,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Moves the work at the front of the queue to the slot of its last work request.
     fn retain(&mut self, last: u32) {
-        let Some(Job { work, .. }) = self.waiting.pop() else {
+        let Some(Job { work, claim, .. }) = self.waiting.pop() else {
             return;
         };
-        self.slots.retain(self.queue.slot(last), work);
+        self.slots
+            .retain(self.queue.slot(last), Posted { work, claim });
     }
 
     fn retire(&mut self, completion: &Completion) -> Option<W> {
@@ -366,8 +379,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             let index = self.queue.slot(oldest);
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
-            if let Some(mut work) = self.slots.clear(index) {
-                work.completed(&Done(()));
+            if let Some(Posted { work, claim }) = self.slots.clear(index) {
+                // SAFETY: The last work request of `work` has completed, and with it all before it.
+                // `work` is as it was by the type invariant, and is still here.
+                unsafe { claim.complete() };
                 return Some(work);
             }
         }

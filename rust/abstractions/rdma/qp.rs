@@ -28,6 +28,7 @@ use super::{
     device::Pd,
     receive::Receive,
     receive_pool::ReceivePool,
+    registration::Claim,
     srq::{
         Receives,
         Srq, //
@@ -246,9 +247,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         self.pair.as_ptr()
     }
 
-    /// Begins an empty chain, in place of the one that was posted last.
-    pub(super) fn begin<'m>(&mut self) -> Chain<'_, 'm> {
-        self.pair.buffers.begin()
+    /// Begins an empty chain of the work with this `claim`, in place of the one that was posted last.
+    pub(super) fn begin<'b, 'm>(&'b mut self, claim: &'b mut Claim) -> Chain<'b, 'm> {
+        self.pair.buffers.begin(claim)
     }
 
     /// Posts the chain that was built last, whose work gets the slots from `first` on, round their

@@ -13,12 +13,9 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use super::{
-    device::{
-        Limits,
-        Pd, //
-    },
-    fifo::Done, //
+use super::device::{
+    Limits,
+    Pd, //
 };
 use crate::abstractions::{
     bindings,
@@ -272,18 +269,77 @@ impl Registration {
         ))
     }
 
-    /// Work that has ended all that was begun is done.
-    pub(super) fn done(&mut self, _done: &Done) {
-        if self.is_ended() {
-            // INVARIANT: The device has made all regions invalid.
-            self.begun.set(0);
-            self.ended.set(0);
-        }
-    }
-
     /// Whether no region may be valid.
     pub(super) fn is_idle(&self) -> bool {
         self.begun.get() == 0
+    }
+}
+
+/// The registration that the work requests of one work make valid, and invalid again; none if they need
+/// none.
+///
+/// A [`Chain`](super::chain::Chain) takes registrations, and a [`Fifo`](super::fifo::Fifo) keeps and
+/// completes claims. Nobody else can say that a registration idles again, and the `Fifo` says so of none
+/// but that with which the work that has completed was posted.
+///
+/// # Invariants
+///
+/// The registration is borrowed by the chains of the work that this is the claim of. While
+/// `is_ended`, each region that is begun is ended by a work request of these chains.
+pub(super) struct Claim {
+    registration: Option<NonNull<Registration>>,
+    is_ended: bool,
+}
+
+// SAFETY: `Registration` is `Send`, and a claim goes where the work goes that has the registration.
+unsafe impl Send for Claim {}
+
+impl Claim {
+    /// Returns the claim of work that is not posted yet.
+    pub(super) fn none() -> Self {
+        // INVARIANT: No region is begun.
+        Self {
+            registration: None,
+            is_ended: true,
+        }
+    }
+
+    /// Claims `registration`, which the caller's chain borrows. Returns false if this claims another
+    /// one, or if other work has made regions of `registration` valid.
+    pub(super) fn take(&mut self, registration: &Registration) -> bool {
+        let this = NonNull::from(registration);
+        if self.registration.is_none() && registration.is_idle() {
+            // INVARIANT: By the requirement above. No region is begun.
+            self.registration = Some(this);
+        }
+        self.registration == Some(this)
+    }
+
+    /// Notes that a region was begun, or that all that are begun were ended.
+    pub(super) fn set_ended(&mut self, is_ended: bool) {
+        self.is_ended = is_ended;
+    }
+
+    /// Returns true if the work requests make no region valid that they do not make invalid again.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Marks the registration idle.
+    ///
+    /// # Safety
+    ///
+    /// - All work requests that were built with this claim have completed, with success.
+    /// - The work that has the registration was not changed since, and is not dropped yet.
+    pub(super) unsafe fn complete(self) {
+        let Some(registration) = self.registration.filter(|_| self.is_ended) else {
+            return;
+        };
+        // SAFETY: By the type invariant and the safety requirements of this function it is live.
+        let registration = unsafe { registration.as_ref() };
+        // INVARIANT: The device has made all regions invalid.
+        registration.begun.set(0);
+        registration.ended.set(0);
     }
 }
 

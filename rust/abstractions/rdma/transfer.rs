@@ -6,7 +6,6 @@
 
 use super::{
     device::Pd,
-    fifo::Done,
     registration::Registration, //
 };
 use crate::abstractions::{
@@ -117,13 +116,6 @@ impl Transfer {
     pub(crate) fn take_registration(&mut self) -> Option<KBox<Registration>> {
         self.registration
             .take_if(|registration| registration.is_idle())
-    }
-
-    /// RDMA Reads into these pages, and what was posted behind them, are done.
-    pub(crate) fn reads_done(&mut self, done: &Done) {
-        if let Some(registration) = &mut self.registration {
-            registration.done(done);
-        }
     }
 
     /// The registration, if there is one and the pages are mapped for RDMA Reads of this domain, and
