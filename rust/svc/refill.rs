@@ -153,38 +153,43 @@ impl Pools {
 
     /// Adds `count` pages. May sleep.
     fn make_pages(&self, count: usize) -> Result {
-        self.reserve_pages(count)?;
-        for _ in 0..count {
-            let page = FreshPage::new(Effort::Little)?;
-            let mut inner = self.inner.lock();
-            inner.total = inner.total.saturating_add(1);
-            if let Err(e) = inner.pages.push_within_capacity(page) {
-                inner.total = inner.total.saturating_sub(1);
-                drop(inner);
-                drop(e);
-                return Err(ENOMEM);
+        for missing in (1..=count).rev() {
+            let mut page = FreshPage::new(Effort::Little)?;
+            while let Err(homeless) = self.add_page(page) {
+                page = homeless;
+                self.make_room(missing)?;
             }
         }
         Ok(())
     }
 
-    /// Makes room for all pages that there will be, so that giving one back never allocates.
-    fn reserve_pages(&self, more: usize) -> Result {
-        let (total, capacity) = {
-            let inner = self.inner.lock();
-            (inner.total.saturating_add(more), inner.pages.capacity())
-        };
-        if total <= capacity {
-            return Ok(());
-        }
-        let mut wider =
-            KVVec::with_capacity(total.checked_next_power_of_two().ok_or(ENOMEM)?, GFP_KERNEL)?;
+    /// Adds a page. Gives it back if there is no room for all pages, lent ones included: taking one back
+    /// must never fail. Refills may run at the same time, so room and number are looked at under one
+    /// lock.
+    fn add_page(&self, page: FreshPage) -> Result<(), FreshPage> {
         let mut inner = self.inner.lock();
-        for page in inner.pages.drain_all() {
-            // `wider` has room for more than `inner.pages` had.
-            let _ = wider.push_within_capacity(page);
+        if inner.total >= inner.pages.capacity() {
+            return Err(page);
         }
-        core::mem::swap(&mut inner.pages, &mut wider);
+        inner.pages.push_within_capacity(page).map_err(|e| e.0)?;
+        inner.total = inner.total.saturating_add(1);
+        Ok(())
+    }
+
+    /// Makes room for `more` pages beside all that there are. May sleep.
+    fn make_room(&self, more: usize) -> Result {
+        let total = self.inner.lock().total.saturating_add(more);
+        let room = total.checked_next_power_of_two().ok_or(ENOMEM)?;
+        let mut wider = KVVec::with_capacity(room, GFP_KERNEL)?;
+        let mut inner = self.inner.lock();
+        // Another refill may have made more room meanwhile, which pages have come to.
+        if wider.capacity() > inner.pages.capacity() {
+            for page in inner.pages.drain_all() {
+                // There were no more than the old vector had room for.
+                let _ = wider.push_within_capacity(page);
+            }
+            core::mem::swap(&mut inner.pages, &mut wider);
+        }
         drop(inner);
         Ok(())
     }
