@@ -64,6 +64,14 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         Some(item)
     }
 
+    /// Returns all items, in no order.
+    pub fn iter<'a>(&'a self) -> impl Iterator<Item = &'a T>
+    where
+        T: 'a,
+    {
+        self.slots.iter().flatten()
+    }
+
     /// Returns the first item.
     pub fn front_mut(&mut self) -> Option<&mut T> {
         self.slots.get_mut(self.head)?.as_mut()
@@ -125,6 +133,9 @@ mod tests {
                     (model.len(), model.is_empty())
                 );
                 assert_eq!(ring.front_mut().copied(), model.front().copied());
+                let mut items: Vec<u32> = ring.iter().copied().collect();
+                items.sort();
+                assert!(items.iter().eq(&model));
             }
         }
     }

@@ -14,6 +14,7 @@ use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{decode, Header, Received};
 use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
+use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
 use svcrdma_proto::sq::{SendQueue, Signals};
 use svcrdma_proto::ulb;
@@ -48,6 +49,22 @@ pub fn use_lists(header: &Header, msg: &[u8]) -> (u64, Option<u32>) {
     }
     sum ^= u64::from(header.writes.chunks()) ^ u64::from(header.reads.is_empty());
     (sum, header.invalidatable(msg))
+}
+
+#[no_mangle]
+pub fn use_ring(slots: &mut [Option<u32>], items: &[u32]) -> (Option<u32>, u32) {
+    let mut ring = Ring::new(slots);
+    for item in items {
+        if let Err(refused) = ring.push(*item) {
+            return (ring.pop(), refused);
+        }
+    }
+    let sum = ring.iter().fold(0, |sum, item| sum ^ item);
+    let first = ring.front_mut().copied();
+    (
+        first,
+        sum ^ u32::from(ring.is_empty()) ^ (ring.len() as u32),
+    )
 }
 
 #[no_mangle]

@@ -5,7 +5,8 @@
  * event for all shared receive queues, or for all completion queues, whose owner wants to know. With
  * the parameter "silent" devices take no notice of who asks them to say when a shared receive queue
  * runs low, as if it had done so just before. "regions" is how many memory regions for work requests
- * there can be, of all devices together.
+ * there can be, of all devices together. "full" names a function of svcrdma whose second argument is
+ * the capacity of a queue that it makes: queues have no room until "full" is written again, empty.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -146,6 +147,45 @@ static int fail(const char *what, const struct kernel_param *param)
 static const struct kernel_param_ops fail_ops = { .set = fail };
 module_param_cb(fail, &fail_ops, NULL, 0200);
 
+static int queue_is_made(struct kprobe *probe, struct pt_regs *regs)
+{
+	regs->si = 0;
+	return 0;
+}
+
+static char maker_name[KSYM_NAME_LEN];
+static struct kprobe maker;
+static DEFINE_MUTEX(maker_lock);
+
+static void let_be(void)
+{
+	if (maker.symbol_name)
+		unregister_kprobe(&maker);
+	memset(&maker, 0, sizeof(maker));
+}
+
+static int full(const char *what, const struct kernel_param *param)
+{
+	int error = 0;
+
+	mutex_lock(&maker_lock);
+	let_be();
+	strscpy(maker_name, what);
+	strim(maker_name);
+	if (*maker_name) {
+		maker.symbol_name = maker_name;
+		maker.pre_handler = queue_is_made;
+		error = register_kprobe(&maker);
+		if (error)
+			memset(&maker, 0, sizeof(maker));
+	}
+	mutex_unlock(&maker_lock);
+	return error;
+}
+
+static const struct kernel_param_ops full_ops = { .set = full };
+module_param_cb(full, &full_ops, NULL, 0200);
+
 static void undo(int probes, int returns)
 {
 	while (returns-- > 0)
@@ -176,6 +216,7 @@ undo:
 
 static void __exit faults_exit(void)
 {
+	let_be();
 	undo(ARRAY_SIZE(before), ARRAY_SIZE(after));
 }
 
