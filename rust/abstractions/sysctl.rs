@@ -100,6 +100,10 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Value<'a>,
 }
 
+// `proc_doulongvec_minmax` works on `unsigned long`.
+const _: () = assert!(size_of::<Atomic<i64>>() == size_of::<c_ulong>());
+const _: () = assert!(align_of::<Atomic<i64>>() == align_of::<c_ulong>());
+
 impl Entry<'_> {
     /// The kernel's form of it. `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data`
     /// as one `unsigned long`, of an `i64`'s size and alignment on the 64-bit kernels that this

@@ -7,6 +7,7 @@ use crate::error::Answer;
 use crate::header::{
     procedure,
     Header,
+    MIN_MESSAGE,
     VERSION, //
 };
 use crate::reply::{
@@ -71,7 +72,7 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
 }
 
 /// Bytes of the transport header of a reverse-direction Call.
-pub const REVERSE_LEN: usize = 28;
+pub const REVERSE_LEN: usize = MIN_MESSAGE;
 
 /// Writes the transport header of a Call of the server's own into `out`, which takes `credits`
 /// replies, and returns its length, [`REVERSE_LEN`] (RFC 8167, section 5.1): RDMA_MSG without

@@ -16,14 +16,17 @@ use core::ops::Range;
 
 use crate::chunk::MAX_WRITE_CHUNKS;
 use crate::error::DecodeError;
-use crate::header::Header;
+use crate::header::{
+    Header,
+    MIN_MESSAGE, //
+};
 use crate::wire;
 
 /// Most results of one reply that leave the reply stream: further ones have no Write chunk.
 pub const MAX_PAYLOADS: usize = MAX_WRITE_CHUNKS as usize;
 
 /// Bytes of a transport header without chunks: four words, three absent lists.
-const MIN_HEADER: u64 = 28;
+const MIN_HEADER: u64 = MIN_MESSAGE as u64;
 
 /// A result that is eligible for direct data placement: a byte range of the reply stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

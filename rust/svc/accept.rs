@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     abstractions::{
+        page::PAGE_SIZE,
         rdma::{
             cm::CmId,
             qp::{
@@ -44,13 +45,27 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use svcrdma_proto::cm::{
-    private_data,
-    Thresholds, //
+use svcrdma_proto::{
+    cm::{
+        private_data,
+        Thresholds,
+        DEFAULT_THRESHOLD, //
+    },
+    header::MAX_MESSAGE,
 };
 
 /// The largest message that we send, in bytes: what a send buffer takes.
 const SEND_SIZE: u32 = 4096;
+
+// A send buffer is one page. A reply is never longer than its message may be, so it always has room.
+const _: () = assert!(SEND_SIZE as usize <= PAGE_SIZE);
+
+// The private data gives sizes in KiB, 256 at most: others would be rounded, and we break the promise.
+const _: () = assert!(SEND_SIZE % 1024 == 0 && RECEIVE_SIZE % 1024 == 0);
+const _: () = assert!(SEND_SIZE as usize <= MAX_MESSAGE && RECEIVE_SIZE <= MAX_MESSAGE);
+
+// Peers that say nothing send and take messages of this size.
+const _: () = assert!(SEND_SIZE >= DEFAULT_THRESHOLD && RECEIVE_SIZE >= DEFAULT_THRESHOLD as usize);
 
 /// Accepts the connection; when that fails it is closed.
 pub(super) fn accept(

@@ -21,6 +21,7 @@ use super::{
     reply, //
 };
 use crate::abstractions::{
+    page::PAGE_SIZE,
     rdma::{
         receive::Receive,
         transfer::Transfer, //
@@ -96,6 +97,9 @@ pub(crate) struct CallState {
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
 }
+
+// The layout counts pages of the sink as the kernel has them.
+const _: () = assert!(layout::PAGE as usize == PAGE_SIZE);
 
 impl CallState {
     /// The pages that the sink needs.

@@ -47,6 +47,7 @@ use kernel::{
         Mutex, //
     },
 };
+use svcrdma_proto::sq::Signals;
 
 /// The most pieces that a work request of ours has: 32 pages are 128 KiB.
 const MAX_SGE: u32 = 32;
@@ -55,18 +56,28 @@ const MAX_SGE: u32 = 32;
 /// ranges that go through head, pages and tail. With fewer, all that goes inline is copied.
 const SEND_SGE: u32 = 8;
 
+// Whether results are copied depends on what the device can do, not on our own limit.
+const _: () = assert!(SEND_SGE <= MAX_SGE);
+
 /// Work requests that a connection can have posted. With the marker of `ib_drain_sq` and the entry
 /// that a ring leaves empty it is a power of two, as drivers round up.
 const SEND_DEPTH: u32 = 62;
 
+const _: () = assert!((SEND_DEPTH + 2).is_power_of_two());
+
 /// With so few Sends that ask for no completion could fill the send queue, and nothing would empty it.
 const MIN_DEPTH: u32 = 8;
+
+// Of so many Sends one asks for a completion.
+const _: () = assert!(Signals::MAX_UNSIGNALLED < MIN_DEPTH && MIN_DEPTH <= SEND_DEPTH);
 
 /// The most Receive completion queues of a device.
 const MAX_RECEIVE_CQS: u32 = 4;
 
 /// Entries of a completion queue that connections have shares of: the work of 65 of them.
 const SHARED_CQ: u32 = 4096;
+
+const _: () = assert!(SHARED_CQ / (SEND_DEPTH + 1) == 65);
 
 /// Receive buffers that a shared receive queue must have room for.
 const MIN_SRQ: u32 = 16;

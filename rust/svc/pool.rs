@@ -65,18 +65,18 @@ pub(super) const LARGE: usize = 1028;
 pub(super) const KEEP: usize = 256;
 
 /// Send contexts that nfsd's replies leave: only they can be made when there is none.
-const FOR_OTHERS: usize = 32;
+pub(super) const FOR_OTHERS: usize = 32;
 
 /// Send contexts that answers to what cannot be decoded leave to callbacks: whoever makes others wait
 /// for theirs is not to be one client.
-const FOR_CALLBACKS: usize = 16;
+pub(super) const FOR_CALLBACKS: usize = 16;
 
 /// Registrations of a size that there is room for. More are not needed unless more Calls are read
 /// at once.
-const REGISTRATIONS: usize = 1024;
+pub(super) const REGISTRATIONS: usize = 1024;
 
-/// Calls that can wait for pages.
-const WAITING: usize = 4096;
+/// Calls that can wait for pages: no connection fills the queue alone.
+const WAITING: usize = 4 * stats::MOST_CREDITS as usize;
 
 /// The pools of a device.
 pub(super) struct Pools {
@@ -191,10 +191,8 @@ impl Pools {
     /// A reply, if there are more than `left`.
     fn take_reply(&self, left: usize) -> Option<KBox<Reply>> {
         let mut inner = self.inner.lock();
-        match inner.replies.len() > left {
-            true => inner.replies.pop(),
-            false => None,
-        }
+        let is_enough = inner.replies.len() > left;
+        is_enough.then(|| inner.replies.pop()).flatten()
     }
 
     /// Takes a reply back.
@@ -373,8 +371,7 @@ impl Pools {
 
     /// Whether Calls wait until others give pages back, as no more can be made.
     pub(super) fn is_short(&self) -> bool {
-        let inner = self.inner.lock();
-        let limit = stats::READ_PAGES.get() as usize;
+        let (inner, limit) = (self.inner.lock(), stats::READ_PAGES.get() as usize);
         !inner.waiting.is_empty() && (inner.no_memory || inner.lent() >= limit)
     }
 }

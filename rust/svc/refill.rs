@@ -13,7 +13,11 @@ use super::{
         new_transfer,
         room_for,
         Pools,
+        FOR_CALLBACKS,
+        FOR_OTHERS,
+        KEEP,
         LARGE,
+        REGISTRATIONS,
         SMALL, //
     },
     reply::Reply,
@@ -23,7 +27,8 @@ use super::{
 use crate::abstractions::{
     page::{
         Effort,
-        FreshPage, //
+        FreshPage,
+        PAGE_SIZE, //
     },
     rdma::{
         device::Pd,
@@ -32,6 +37,10 @@ use crate::abstractions::{
             Registration, //
         },
         transfer::SendBuffer, //
+    },
+    sunrpc::{
+        backchannel::SLOTS,
+        class::MAX_PAYLOAD, //
     },
 };
 use kernel::{
@@ -42,12 +51,25 @@ use kernel::{
 /// Replies that are made with the hardware, for callbacks and for answers to what cannot be decoded.
 pub(super) const REPLIES: usize = 48;
 
+// Replies of nfsd leave some to answers, and these leave enough for all callbacks of a connection.
+const _: () = assert!(SLOTS as usize <= FOR_CALLBACKS && FOR_CALLBACKS < FOR_OTHERS);
+const _: () = assert!(FOR_OTHERS < REPLIES && REPLIES <= KEEP);
+
 /// Pages that are there from the first connection on, and are not freed: those of the largest Call,
 /// 4 MiB.
 const PAGES: usize = LARGE;
 
+// nfsd takes as many pages with a Call (`svc_serv_maxpages` in include/linux/sunrpc/svc.h).
+const _: () = assert!(PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
+
+// Whatever an admin sets, the largest Call gets its pages in the end.
+const _: () = assert!(PAGES <= stats::LEAST_READ_PAGES as usize);
+
 /// Small transfers that are made with them, beside a large one.
 const TRANSFERS: usize = 16;
+
+// Transfers and registrations that are made beforehand, or are not freed, are also kept.
+const _: () = assert!(SMALL < LARGE && TRANSFERS <= KEEP && KEEP_REGISTRATIONS <= REGISTRATIONS);
 
 /// Registrations of a size that are kept when nobody needs them.
 const KEEP_REGISTRATIONS: usize = 64;

@@ -66,7 +66,7 @@ macro_rules! host_counters {
 }
 
 macro_rules! limits {
-    ($($(#[$doc:meta])* $name:ident = $file:literal, $default:literal in $min:literal..=$max:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $file:literal, $default:literal in $min:tt..=$max:tt;)*) => {
         $($(#[$doc])* pub(super) static $name: Limit = Limit::new($default, $min, $max);)*
         static LIMITS: &[Entry<'_>] = &[$(Entry { name: $file, value: Value::Limit(&$name) }),*];
         static SHOWN_LIMITS: &[Entry<'_>] =
@@ -133,13 +133,19 @@ host_counters! {
     POOL_MISSES = c"pool_misses";
 }
 
+/// The most that `credits` can be set to.
+pub(super) const MOST_CREDITS: u32 = 1024;
+
+/// The least that `read_pages_per_device` can be set to: four of the largest Calls, and some.
+pub(super) const LEAST_READ_PAGES: u32 = 4224;
+
 limits! {
     /// Most credits granted to a connection: how many Calls it may have unanswered.
-    CREDITS = c"credits", 128 in 1..=1024;
+    CREDITS = c"credits", 128 in 1..=MOST_CREDITS;
     /// Receive buffers of 4 KiB that each device starts with.
     RECEIVES = c"receives_per_device", 1024 in 16..=16384;
     /// Pages that all connections of a device together may have for Read chunks.
-    READ_PAGES = c"read_pages_per_device", 16384 in 4224..=4194304;
+    READ_PAGES = c"read_pages_per_device", 16384 in LEAST_READ_PAGES..=4194304;
     /// Pages that one connection may have for Calls nfsd has not taken; one Call may always read.
     READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
     /// Pages that the replies of all connections of a device together hold, before those that hold

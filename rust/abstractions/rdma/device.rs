@@ -80,6 +80,8 @@ impl Name {
     const SIZE: usize = 64;
 }
 
+const _: () = assert!(Name::SIZE == bindings::IB_DEVICE_NAME_MAX as usize);
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = CStr::from_bytes_until_nul(&self.0).map(CStr::to_str);

@@ -35,6 +35,9 @@ use kernel::{
 /// The most pages that one region has: 1 MiB.
 const MAX_PAGES: u32 = 256;
 
+// The length of a region goes into a scatter/gather entry.
+const _: () = assert!(MAX_PAGES as usize <= u32::MAX as usize / PAGE_SIZE);
+
 /// How a device registers memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {

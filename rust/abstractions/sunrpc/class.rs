@@ -36,6 +36,9 @@ use kernel::{
     types::Opaque,
 };
 
+/// The largest payload of a Call or a reply, in bytes.
+pub(crate) const MAX_PAYLOAD: usize = bindings::RPCSVC_MAXPAYLOAD as usize;
+
 /// The context of the class that is registered, as `xpo_create` is told nothing but addresses.
 static CONTEXT: Atomic<usize> = Atomic::new(0);
 
@@ -121,7 +124,8 @@ impl<L: Listen> Class<L> {
             xcl_name: name.as_char_ptr(),
             xcl_owner: module.as_ptr(),
             xcl_ops: ops,
-            xcl_max_payload: bindings::RPCSVC_MAXPAYLOAD,
+            // CAST: 4 MiB.
+            xcl_max_payload: MAX_PAYLOAD as u32,
             xcl_ident: ident,
             ..pin_init::zeroed()
         };
