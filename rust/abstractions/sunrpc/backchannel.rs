@@ -275,10 +275,12 @@ impl<L: Listen> Backchannel<L> {
         // SAFETY: By the safety requirements of this function.
         let svc = NonNull::new(unsafe { (*args).bc_xprt }).ok_or(EINVAL)?;
         // SAFETY: nfsd holds a reference to the connection.
-        if !class::is_connection::<L>(unsafe { (*svc.as_ptr()).xpt_class }) {
+        let class = unsafe { (*svc.as_ptr()).xpt_class };
+        // SAFETY: As above.
+        if !unsafe { class::is_connection::<L>(class) } {
             return Err(EINVAL);
         }
-        // SAFETY: As above; its class says that it is one of ours.
+        // SAFETY: As above; its class says that it is one of ours, and of this type.
         let connection = unsafe {
             Transport::<L::Connection, <L::Connection as Connect>::Call>::from_raw(svc.as_ptr())
         };

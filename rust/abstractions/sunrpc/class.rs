@@ -19,7 +19,10 @@ use crate::abstractions::{
     bindings,
     wait_for_tasks, //
 };
-use core::pin::Pin;
+use core::{
+    any::TypeId,
+    pin::Pin, //
+};
 use kernel::{
     error::to_result,
     prelude::*,
@@ -70,7 +73,8 @@ pub(super) fn registered<L: Listen>() -> Option<*mut bindings::svc_xprt_class> {
 ///
 /// # Invariants
 ///
-/// `registered` is on `sunrpc`'s list, and [`CONTEXT`] is the address of `context`.
+/// `registered` is on `sunrpc`'s list, and [`CONTEXT`] is the address of `context`. Where the fields lie
+/// does not depend on `L`, which `kind` names.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Class<L: Listen> {
@@ -79,6 +83,7 @@ pub(crate) struct Class<L: Listen> {
     /// Of connections; only [`connections_of`] finds it, behind `registered`.
     #[pin]
     connections: Opaque<bindings::svc_xprt_class>,
+    kind: TypeId,
     #[pin]
     context: Opaque<Arc<L::Context>>,
 }
@@ -101,10 +106,19 @@ pub(super) unsafe fn connections_of(
     unsafe { class.add(1) }
 }
 
-/// Whether `class` is the class of connections that belongs to the registered [`Class`].
-pub(super) fn is_connection<L: Listen>(class: *const bindings::svc_xprt_class) -> bool {
+/// Returns true if `class` is the class of connections that belongs to the registered [`Class`], and if
+/// that was registered for `L`: others have connections of other types.
+///
+/// # Safety
+///
+/// `class` is the class of a live transport.
+pub(super) unsafe fn is_connection<L: Listen>(class: *const bindings::svc_xprt_class) -> bool {
     let registered = registered::<L>();
-    registered.is_some_and(|registered| registered.wrapping_add(1).cast_const() == class)
+    let ours = registered.filter(|ours| ours.wrapping_add(1).cast_const() == class);
+    // CAST: `registered` is the first field of a `Class`, for whatever `L` that is.
+    // SAFETY: The registered class has a live transport by the safety requirements of this function, so
+    // it is live; `kind` lies where it does for this `L`, by the type invariant.
+    ours.is_some_and(|ours| unsafe { (*ours.cast::<Class<L>>()).kind } == TypeId::of::<L>())
 }
 
 impl<L: Listen> Class<L> {
@@ -130,6 +144,7 @@ impl<L: Listen> Class<L> {
             ..pin_init::zeroed()
         };
         try_pin_init!(&this in Self {
+            kind: TypeId::of::<L>(),
             connections <- Opaque::ffi_init(move |slot: *mut bindings::svc_xprt_class| {
                 // SAFETY: `slot` is valid for writes.
                 unsafe { slot.write(class(&ConnectionOps::<L::Connection>::OPS)) };
