@@ -43,6 +43,7 @@ mod report;
 pub mod ring;
 pub mod rpc;
 pub mod sq;
+pub mod stack;
 pub mod ulb;
 mod wire;
 mod write;

@@ -23,6 +23,7 @@ use super::{
     stats,
     stock::{
         Count,
+        Pages,
         Stock,
         Wanted, //
     },
@@ -87,7 +88,7 @@ impl Pools {
     /// Makes empty pools. May sleep.
     pub(super) fn new() -> Result<Self> {
         let inner = Stock {
-            pages: KVVec::new(),
+            pages: Pages::new(KVVec::new()),
             total: 0,
             spare: 0,
             small: KVec::with_capacity(KEEP, GFP_KERNEL)?,
@@ -290,12 +291,11 @@ impl Pools {
         }
         // Not under the lock.
         sink.unmap();
-        let mut inner = self.inner.lock();
-        let mut over = None;
+        let (mut inner, mut over) = (self.inner.lock(), None);
         while let Some(page) = sink.stream_mut().pop() {
-            if let Err(e) = inner.pages.push_within_capacity(page) {
+            if let Err(page) = inner.pages.push(page) {
                 inner.total = inner.total.saturating_sub(1);
-                over = Some(e.0);
+                over = Some(page);
                 break;
             }
         }

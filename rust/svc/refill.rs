@@ -193,7 +193,7 @@ impl Pools {
         if inner.total >= inner.pages.capacity() {
             return Err(page);
         }
-        inner.pages.push_within_capacity(page).map_err(|e| e.0)?;
+        inner.pages.push(page)?;
         inner.total = inner.total.saturating_add(1);
         Ok(())
     }
@@ -203,16 +203,11 @@ impl Pools {
         let total = self.inner.lock().total.saturating_add(more);
         let room = total.checked_next_power_of_two().ok_or(ENOMEM)?;
         let mut wider = KVVec::with_capacity(room, GFP_KERNEL)?;
-        let mut inner = self.inner.lock();
-        // Another refill may have made more room meanwhile, which pages have come to.
-        if wider.capacity() > inner.pages.capacity() {
-            for page in inner.pages.drain_all() {
-                // There were no more than the old vector had room for.
-                let _ = wider.push_within_capacity(page);
-            }
-            core::mem::swap(&mut inner.pages, &mut wider);
+        for _ in 0..room {
+            wider.push(None, GFP_KERNEL)?;
         }
-        drop(inner);
+        let unused = self.inner.lock().pages.widen(wider);
+        drop(unused);
         Ok(())
     }
 

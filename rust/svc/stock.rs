@@ -30,10 +30,14 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use svcrdma_proto::stack::Stack;
+
+/// Pages that nobody uses.
+pub(super) type Pages = Stack<KVVec<Option<FreshPage>>>;
 
 /// What the lock of the pools protects.
 pub(super) struct Stock {
-    pub(super) pages: KVVec<FreshPage>,
+    pub(super) pages: Pages,
     /// Pages that exist for this pool, lent ones included.
     pub(super) total: usize,
     /// The least number of pages that were here since the last tick.
