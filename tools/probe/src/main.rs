@@ -63,8 +63,10 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 for read it has to have depth times size bytes
                --pause MS       time to let go by when connected, before anything is sent (0)
                --patience S     seconds without any reply before it gives up (60)
-  storm      open connections at once, two GETATTRs each, retry those that fail, then end all at once
+  storm      open connections at once, retry those that fail, then end all at once
                --count N        connections (1)
+               --calls N        GETATTRs of each (2)
+               --from ADDRESS   of this host, to connect from
                --parallel N     threads that connect, one connection after the other (32)
                --how HOW        disconnect, or silent: no queue pair is left when the server
                                 hears of it (disconnect)
@@ -85,6 +87,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --file PATH      file of at least 128 KiB below the root of NFS version 4,
                                 for write-chunk and reply-chunk
                --key N          of a registration of the server's, for invalidation
+               --calls N        READs of each peer, for no-receive-reads (32)
   conform    try what RFC 8166, 8167, 8267 and 8797 require of a server, and print a table;
              the status is 0 if something is met and nothing violated. What the server need
              not have is not tried without: NFS version 3, and that handles of version 4 are

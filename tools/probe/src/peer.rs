@@ -11,7 +11,7 @@ use crate::{
 use std::{
     collections::VecDeque,
     hash::{BuildHasher, Hasher, RandomState},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         atomic::{AtomicU32, AtomicU64, Ordering},
         LazyLock,
@@ -60,6 +60,8 @@ pub(crate) struct Manners {
     pub(crate) sends: u32,
     /// RDMA Reads of the server's that may be under way at once.
     pub(crate) reads: u8,
+    /// The address that it connects from; the one that the route gives if there is none.
+    pub(crate) from: Option<IpAddr>,
 }
 
 impl Default for Manners {
@@ -71,6 +73,7 @@ impl Default for Manners {
             receives: 16,
             sends: 1,
             reads: 16,
+            from: None,
         }
     }
 }
@@ -131,7 +134,7 @@ impl Peer {
 
     fn request_once(to: &SocketAddr, manners: Manners) -> Result<Self> {
         let depth = manners.receives.max(manners.sends);
-        let endpoint = Endpoint::open(to, depth, PATIENCE)?;
+        let endpoint = Endpoint::open(to, manners.from, depth, PATIENCE)?;
         let size = manners.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,

@@ -26,8 +26,9 @@ const CHUNK: usize = 256 << 10;
 /// Size of the Write and Reply chunks, and what is read into them, in bytes.
 const READ: u32 = 128 << 10;
 
-/// READs of a peer that takes no replies, and what each asks for: as many as Linux servers let it have.
-const READS: u32 = 32;
+/// READs of a peer that takes no replies, unless another number is given, and what each asks for: as
+/// many as Linux servers let it have.
+pub(crate) const READS: u32 = 32;
 const LARGE_READ: u32 = 1 << 20;
 
 /// Calls of a peer that takes no replies: no more than Linux servers let it have at a time.
@@ -200,6 +201,8 @@ pub(crate) struct Way {
     pub(crate) file: Option<String>,
     /// The key of a registration of the server's.
     pub(crate) key: Option<u32>,
+    /// READs of a peer that takes no replies.
+    pub(crate) calls: u32,
 }
 
 impl Way {
@@ -340,7 +343,7 @@ impl Way {
         let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
         let mut peer = Peer::connect(&self.target, no_receives())?;
         let memory = peer.region(LARGE_READ as usize)?;
-        for _ in 0..READS {
+        for _ in 0..self.calls {
             let xid = peer.xid();
             let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
             message.writes = vec![vec![whole(&memory)]];

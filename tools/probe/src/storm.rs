@@ -3,7 +3,8 @@
 //! `storm`: many connections at once, and the end of all at once.
 //!
 //! Each connection makes GETATTRs as soon as it stands, and is then kept until all the others had
-//! their answers too. One that fails is tried again a few times, as clients do.
+//! their answers too. One that fails is tried again a few times, as clients do. A flood is a storm
+//! without Calls, possibly from another address than other clients of this host.
 
 use crate::{
     args::Args,
@@ -16,7 +17,7 @@ use crate::{
 use std::{
     collections::BTreeMap,
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         mpsc::{self, Sender},
         RwLock, RwLockWriteGuard,
@@ -26,9 +27,9 @@ use std::{
 };
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["count", "parallel", "how"];
+pub(crate) const OPTIONS: &[&str] = &["count", "parallel", "how", "calls", "from"];
 
-/// GETATTRs of each connection. While many connect, nfsd closes the oldest for which it has not looked
+/// GETATTRs of each connection, unless another number is given. While many connect, nfsd closes the oldest for which it has not looked
 /// up a file yet, and that may be one whose answer is under way: only who has a second one is not among
 /// those that were chosen (svc_check_conn_limits in net/sunrpc/svc_xprt.c).
 const CALLS: u32 = 2;
@@ -145,6 +146,10 @@ impl Gate {
 /// What all threads know.
 struct Storm {
     target: SocketAddr,
+    /// The address to connect from.
+    from: Option<IpAddr>,
+    /// GETATTRs of each connection.
+    calls: u32,
     end: End,
     /// Opens when all threads are there.
     begins: Gate,
@@ -164,6 +169,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ffi::raise_file_limit()?;
     let storm = Storm {
         target: args.target()?,
+        from: match args.text("from") {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| Error::new("--from: no address"))?),
+        },
+        calls: args.value("calls", CALLS)?,
         end,
         begins: Gate::default(),
         ends: Gate::default(),
@@ -256,13 +266,17 @@ impl Storm {
             eprintln!("rpcrdma-probe storm: {error}");
             Failure::Local
         };
-        let mut peer = Peer::request(&self.target, Manners::default()).map_err(local)?;
+        let manners = Manners {
+            from: self.from,
+            ..Manners::default()
+        };
+        let mut peer = Peer::request(&self.target, manners).map_err(local)?;
         match peer.event().map_err(local)? {
             Event::Established(_) => (),
             Event::Rejected(_) => return Err(Failure::Rejected),
             _ => return Err(Failure::Unreachable),
         }
-        for _ in 0..CALLS {
+        for _ in 0..self.calls {
             let xid = peer.xid();
             let message = Message::inline(xid, rpc::getattr(xid));
             match peer.exchange(&message).map_err(local)? {

@@ -8,7 +8,7 @@ use crate::{
     args::Args,
     error::{Error, Result},
     idle::wait_for_end,
-    stage::{Remains, Stage, Way},
+    stage::{Remains, Stage, Way, READS},
 };
 use std::{
     env,
@@ -23,7 +23,9 @@ use std::{
 };
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["stage", "how", "count", "parallel", "pause", "file", "key"];
+pub(crate) const OPTIONS: &[&str] = &[
+    "stage", "how", "count", "parallel", "pause", "file", "key", "calls",
+];
 
 /// Peers of a group, unless there is a pause between one and the next.
 const GROUP: usize = 8;
@@ -83,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         target: args.target()?,
         file: args.text("file").map(str::to_owned),
         key: args.text("key").map(|_| args.value("key", 0)).transpose()?,
+        calls: args.value("calls", READS)?,
     };
     let stages = choice(args, "stage", Stage::ALL)?;
     if args.text("how") == Some("hold") {
@@ -214,6 +217,9 @@ impl Spawner {
         ];
         if let Some(file) = args.text("file") {
             common.extend(["--file".to_owned(), file.to_owned()]);
+        }
+        if let Some(calls) = args.text("calls") {
+            common.extend(["--calls".to_owned(), calls.to_owned()]);
         }
         if args.allow_remote() {
             common.push("--allow-remote".to_owned());

@@ -5,7 +5,7 @@
 use super::row::{Bench, Row};
 use crate::{
     error::{Error, Result},
-    stage::{Remains, Stage, Way},
+    stage::{Remains, Stage, Way, READS},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -26,6 +26,7 @@ fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Res
         target: bench.target,
         file: bench.file.map(str::to_owned),
         key: None,
+        calls: READS,
     };
     // What fell silent stays known to the connection manager.
     let mut silent = Vec::new();

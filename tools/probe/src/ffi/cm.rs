@@ -9,7 +9,7 @@ use super::{
 use crate::error::{Error, Result};
 use std::{
     ffi::c_int,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::RawFd,
     ptr::{self, NonNull},
     slice,
@@ -98,14 +98,23 @@ impl Id {
         unsafe { self.id.as_ref() }.verbs
     }
 
-    /// Finds the device and the route to `to`.
-    pub(super) fn resolve(&self, to: &SocketAddr, timeout: Duration) -> Result<()> {
+    /// Finds the device and the route to `to`, from the address `from` if one is given.
+    pub(super) fn resolve(
+        &self,
+        to: &SocketAddr,
+        from: Option<IpAddr>,
+        timeout: Duration,
+    ) -> Result<()> {
         let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
         let mut addr = SockAddr::new(to);
-        // SAFETY: valid by the invariant; `addr` lives through the call; no source is given.
-        let result = unsafe {
-            bindings::rdma_resolve_addr(self.as_ptr(), ptr::null_mut(), addr.as_mut_ptr(), ms)
-        };
+        let mut source = from.map(|from| SockAddr::new(&SocketAddr::new(from, 0)));
+        let source = source
+            .as_mut()
+            .map_or(ptr::null_mut(), SockAddr::as_mut_ptr);
+        // SAFETY: valid by the invariant; both addresses live through the call, and the source may be
+        // NULL.
+        let result =
+            unsafe { bindings::rdma_resolve_addr(self.as_ptr(), source, addr.as_mut_ptr(), ms) };
         check("rdma_resolve_addr", result)?;
         self.expect_resolved("address", timeout)?;
         // SAFETY: valid by the invariant; the address is resolved.

@@ -13,7 +13,7 @@ use super::{
 use crate::error::{Error, Result};
 use std::{
     mem,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     ptr::{self, NonNull},
     rc::Rc,
     time::{Duration, Instant}, //
@@ -71,9 +71,15 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves `to` and makes all objects with room for `depth` Sends and as many Receives.
-    pub(crate) fn open(to: &SocketAddr, depth: u32, timeout: Duration) -> Result<Self> {
-        let mut endpoint = Self::resolve(to, depth, timeout)?;
+    /// Resolves `to`, from the address `from` if one is given, and makes all objects with room for
+    /// `depth` Sends and as many Receives.
+    pub(crate) fn open(
+        to: &SocketAddr,
+        from: Option<IpAddr>,
+        depth: u32,
+        timeout: Duration,
+    ) -> Result<Self> {
+        let mut endpoint = Self::resolve(to, from, depth, timeout)?;
         let mut attr = endpoint.attributes(depth);
         let id = endpoint.id.as_ptr();
         // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
@@ -92,7 +98,7 @@ impl Endpoint {
     /// As [`Endpoint::open`], with a queue pair the CM does not know: the connection gets as far as
     /// the server's answer and no further.
     pub(crate) fn open_half(to: &SocketAddr, timeout: Duration) -> Result<Self> {
-        let mut endpoint = Self::resolve(to, 1, timeout)?;
+        let mut endpoint = Self::resolve(to, None, 1, timeout)?;
         let mut attr = endpoint.attributes(1);
         // SAFETY: the protection domain is valid; `attr` lives through the call.
         let qp = unsafe { bindings::ibv_create_qp(endpoint.pd.as_ptr(), &mut attr) };
@@ -105,9 +111,14 @@ impl Endpoint {
     }
 
     /// Makes everything but the queue pair.
-    fn resolve(to: &SocketAddr, depth: u32, timeout: Duration) -> Result<Self> {
+    fn resolve(
+        to: &SocketAddr,
+        from: Option<IpAddr>,
+        depth: u32,
+        timeout: Duration,
+    ) -> Result<Self> {
         let id = Id::new()?;
-        id.resolve(to, timeout)?;
+        id.resolve(to, from, timeout)?;
         // SAFETY: librdmacm keeps the context open until the process ends.
         let pd = Rc::new(unsafe { Pd::new(id.verbs()) }?);
         // SAFETY: as above.
