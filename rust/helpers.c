@@ -133,6 +133,16 @@ void svcrdma_helper_xprt_clear_flag(struct svc_xprt *xprt, u32 flag)
 	clear_bit(flag, &xprt->xpt_flags);
 }
 
+/*
+ * The requests that threads have at hand, deferred ones not included: see
+ * svc_xprt_reserve_slot() and svc_xprt_release_slot(). What a thread has stored before
+ * the end of its request is seen with its end.
+ */
+int svcrdma_helper_xprt_running(const struct svc_xprt *xprt)
+{
+	return atomic_read_acquire(&xprt->xpt_nr_rqsts);
+}
+
 /* Whether its service has a listener of another class. */
 bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 {

@@ -42,6 +42,7 @@ pub mod reply;
 mod report;
 pub mod ring;
 pub mod rpc;
+pub mod space;
 pub mod sq;
 pub mod stack;
 pub mod ulb;

@@ -291,8 +291,8 @@ impl Connect for Connection {
         discard(&self.endpoint.shared, call);
     }
 
-    fn has_space(&self) -> bool {
-        self.endpoint.has_space()
+    fn has_space(&self, running: impl Fn() -> i32) -> bool {
+        self.endpoint.has_space(running)
     }
 
     fn back(&self) -> Arc<Endpoint> {

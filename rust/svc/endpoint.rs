@@ -220,11 +220,11 @@ impl Endpoint {
         }
     }
 
-    /// Whether nfsd may handle another Call. In any context; takes no lock.
-    pub(super) fn has_space(&self) -> bool {
+    /// Returns true if nfsd may take another Call, see [`Space::is_there`].
+    pub(super) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.shared.counters.reply_waits;
         self.space
-            .is_there(&self.shared.device.held, || waits.inc())
+            .is_there(&self.shared.device.held, running, || waits.inc())
     }
 
     /// A Call gets its reply: the credits to grant with it.

@@ -111,9 +111,16 @@ impl Reply {
         self.pages.is_some()
     }
 
-    /// How many.
+    /// Returns the pages that it holds, with that of its send buffer. A Call to the client counts as
+    /// none: [`Callbacks`](super::backchannel::Callbacks) bounds those.
     pub(super) fn pages(&self) -> usize {
-        self.pages.as_ref().map_or(0, |pages| pages.pages())
+        match self.is_call {
+            true => 0,
+            false => self
+                .pages
+                .as_ref()
+                .map_or(1, |pages| pages.pages().saturating_add(1)),
+        }
     }
 
     /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all. Calls

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Space: how many pages the replies of a connection hold until they are sent.
+//! Space: the pages that the Replies of a connection hold until they are sent.
 //!
-//! nfsd goes on as soon as a reply is queued, with other pages, and a peer may take its replies
-//! slowly or never. So a connection whose replies hold as many pages as they may gets no more of
-//! its Calls handled: `xpo_has_wspace` says so, no thread waits, and the Calls stay in the inbox.
-//! What may be held beyond that are the replies of the Calls that threads have at hand: until the
-//! first of these is queued nothing is known of them, so each connection may come to one for each
-//! thread.
+//! nfsd goes on as soon as a Reply is queued, with other pages, and a peer may take its Replies
+//! slowly or never. [`Standing`] says if nfsd may take another Call of the connection.
+//! `xpo_has_wspace` passes that on, no thread waits, and the Calls stay in the inbox.
 //!
-//! A connection without such pages always has space. So one without space holds such pages, and gets
-//! space when the device is done with them: nobody has to remember who waits.
+//! sunrpc counts the Calls that its threads have at hand (`xpt_nr_rqsts`), from before
+//! `xpo_recvfrom` until after `xpo_sendto`, a drop or a deferral, and then looks at the connection
+//! again by itself (`svc_xprt_release`). When a Reply gives its pages back, [`Space::put`] tells the
+//! caller to have nfsd look again. So nobody has to remember which connections wait.
 
 use super::stats;
 use kernel::sync::atomic::{
@@ -19,6 +18,7 @@ use kernel::sync::atomic::{
     Full,
     Relaxed, //
 };
+use svcrdma_proto::space::Standing;
 
 /// The pages that the replies of all connections of a device hold.
 pub(super) struct Held(Atomic<i32>);
@@ -63,7 +63,8 @@ impl Space {
     pub(super) fn take(&self, device: &Held, pages: usize) {
         let pages = count(pages);
         device.0.add(pages, Relaxed);
-        self.held.add(pages, Relaxed);
+        // Before sunrpc counts the Call as done: the connection never looks as if it held nothing.
+        self.held.fetch_add(pages, Full);
     }
 
     /// A reply gives its pages back; whether nfsd is to look again.
@@ -78,25 +79,39 @@ impl Space {
         self.is_missed.load(Relaxed) && self.is_missed.xchg(false, Full)
     }
 
-    /// Whether nfsd may handle another Call; calls `on_miss` the first time that it may not. In any
-    /// context; takes no lock.
-    pub(super) fn is_there(&self, device: &Held, on_miss: impl FnOnce()) -> bool {
-        if self.fits(device) {
+    /// Returns true if nfsd may take another Call; calls `on_miss` the first time that it may not.
+    /// `running` returns the Calls that threads have at hand.
+    ///
+    /// # Context
+    ///
+    /// Any; takes no lock.
+    pub(super) fn is_there(
+        &self,
+        device: &Held,
+        running: impl Fn() -> i32,
+        on_miss: impl FnOnce(),
+    ) -> bool {
+        if self.fits(device, running()) {
             return true;
         }
+        // A Reply that ends, and a Call that ends, each have this run again after their own change.
+        // The barrier makes one of two that end at once see the other's.
         let was_missed = self.is_missed.xchg(true, Full);
-        let fits = self.fits(device);
+        let fits = self.fits(device, running());
         if !fits && !was_missed {
             on_miss();
         }
         fits
     }
 
-    /// The more of the device's pages are held, the fewer a connection may hold.
-    fn fits(&self, device: &Held) -> bool {
-        let held = self.held.load(Relaxed);
-        let most = i64::from(stats::REPLY_PAGES_CONNECTION.get()).min(device.left());
-        held <= 0 || i64::from(held) < most
+    fn fits(&self, device: &Held, running: i32) -> bool {
+        let standing = Standing {
+            running,
+            held: self.held.load(Relaxed),
+            limit: stats::REPLY_PAGES_CONNECTION.get(),
+            left: device.left(),
+        };
+        standing.has_space()
     }
 
     /// Pages that its replies hold.

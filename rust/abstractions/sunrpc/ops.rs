@@ -223,7 +223,9 @@ impl<C: Connect> ConnectionOps<C> {
     unsafe extern "C" fn has_wspace(xprt: *mut bindings::svc_xprt) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
-        c_int::from(transport.data.has_space())
+        // SAFETY: As above.
+        let running = || unsafe { bindings::xprt_running(xprt) };
+        c_int::from(transport.data.has_space(running))
     }
 
     /// # Safety

@@ -97,9 +97,11 @@ pub(crate) trait Connect: Sized + Send + Sync + 'static {
     /// Sends the results of `call`. In an nfsd thread; must not wait for the peer.
     fn sendto(&self, call: Self::Call, results: Results<'_>);
 
-    /// Whether another Call may be handled. After `false` the inbox has to be woken when one may
-    /// ([`Inbox::wake`]). In any context; takes no lock, as `sunrpc` holds some.
-    fn has_space(&self) -> bool;
+    /// Returns true if a thread may take another Call. `running` returns how many Calls of this
+    /// connection threads have at hand. After `false` the inbox has to be woken when one may
+    /// ([`Inbox::wake`]), but for the end of a running Call: then sunrpc asks again by itself. In any
+    /// context; takes no lock, as `sunrpc` holds some.
+    fn has_space(&self, running: impl Fn() -> i32) -> bool;
 
     /// Takes back a Call that gets no reply.
     fn release(&self, call: Self::Call);

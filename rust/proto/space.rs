@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reply memory: decides if nfsd may take another Call of a connection.
+//!
+//! A peer that takes no Replies keeps their pages. While the device has pages left, its share ends
+//! at its limit. When the device has none left, a connection gets one Call at a time, and none while
+//! it holds something. So the pages of all Replies exceed the limit of the device by at most one
+//! Reply for each connection and one for each Call that was running when the limit was reached.
+//!
+//! A connection without space holds a Reply or has a running Call. Both end, and the caller decides
+//! again when they do. No connection waits for another one.
+
+/// The state of a connection and of its device that the decision needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Pages that the Replies of the connection hold.
+    pub held: i32,
+    /// Calls of the connection that nfsd threads have at hand.
+    pub running: i32,
+    /// Pages that the Replies of the connection may hold.
+    pub limit: u32,
+    /// Pages that are left of the device's limit; 0 or less when it is reached.
+    pub left: i64,
+}
+
+impl Standing {
+    /// Returns true if nfsd may take another Call.
+    pub fn has_space(&self) -> bool {
+        let is_idle = self.held <= 0 && self.running <= 0;
+        is_idle || i64::from(self.held) < i64::from(self.limit).min(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Standing = Standing {
+        held: 0,
+        running: 0,
+        limit: 10,
+        left: 100,
+    };
+
+    #[test]
+    fn an_idle_connection_always_gets_a_call() {
+        for left in [i64::MIN, -1, 0, 1] {
+            assert!(Standing { left, ..IDLE }.has_space());
+        }
+        assert!(Standing { limit: 0, ..IDLE }.has_space());
+    }
+
+    #[test]
+    fn a_full_device_gives_one_call_at_a_time() {
+        let full = Standing { left: 0, ..IDLE };
+        assert!(!Standing { running: 1, ..full }.has_space());
+        assert!(!Standing { held: 1, ..full }.has_space());
+        let over = Standing { left: -5, ..IDLE };
+        assert!(!Standing { running: 1, ..over }.has_space());
+    }
+
+    #[test]
+    fn running_calls_do_not_count_while_pages_are_left() {
+        assert!(Standing {
+            running: 99,
+            left: 1,
+            ..IDLE
+        }
+        .has_space());
+    }
+
+    #[test]
+    fn a_connection_has_its_limit_or_what_is_left() {
+        assert!(Standing { held: 9, ..IDLE }.has_space());
+        assert!(!Standing { held: 10, ..IDLE }.has_space());
+        assert!(Standing {
+            held: 6,
+            left: 7,
+            ..IDLE
+        }
+        .has_space());
+        assert!(!Standing {
+            held: 7,
+            left: 7,
+            ..IDLE
+        }
+        .has_space());
+    }
+}
