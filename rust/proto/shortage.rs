@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shortages: when Calls wait too long for pages, and which connections keep these from them.
+//!
+//! The server looks at its queues at fixed intervals while anything waits. [`Queue`] finds that Calls
+//! have waited for two intervals, [`Holder`] that a connection has done too little for as long, and
+//! [`Largest`] sorts out which of these connections are to be closed.
+
+/// Intervals that Calls wait, and that a connection does nothing, before that matters.
+pub const INTERVALS: u32 = 2;
+
+/// The Calls that wait in a queue, as pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Pages of all Calls that have left the queue; wraps around.
+    left: u32,
+    /// What `left` is when the last Call that waited at the mark leaves.
+    mark: u32,
+    /// Looks since the mark, itself included; 0 if there is no mark.
+    looks: u32,
+}
+
+impl Queue {
+    /// A Call of `pages` pages leaves the queue, as the first one.
+    pub fn leave(&mut self, pages: u32) {
+        self.left = self.left.wrapping_add(pages);
+    }
+
+    /// Looks at the queue, in which Calls of `waiting` pages wait; returns the pages of those that
+    /// have waited for [`INTERVALS`].
+    pub fn look(&mut self, waiting: u32) -> u32 {
+        let late = self.mark.wrapping_sub(self.left);
+        if waiting == 0 {
+            self.looks = 0;
+        } else if self.looks == 0 || late == 0 || late > waiting {
+            // All that waited at the mark have left: what waits now is the next to be watched.
+            self.mark = self.left.wrapping_add(waiting);
+            self.looks = 1;
+        } else {
+            self.looks = self.looks.saturating_add(1);
+        }
+        match self.looks > INTERVALS {
+            true => late,
+            false => 0,
+        }
+    }
+
+    /// Something was done about those that are late: gives it as long to work.
+    pub fn restart(&mut self) {
+        self.looks = 0;
+    }
+}
+
+/// What a connection has of the pages, at the last looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The number of the last look.
+    at: u32,
+    /// Successive looks at which it has had pages under RDMA Read.
+    looks: u32,
+    /// The pages that it had at the last look and at the one before, and that its completed Reads had
+    /// filled by then; the latter wrap around.
+    held: [u32; 2],
+    filled: [u32; 2],
+}
+
+impl Holder {
+    /// Looks at a connection that has `held` pages under RDMA Read, and whose completed Reads have
+    /// filled `filled` pages since it was made; `at` numbers looks, and there are `per_second` of
+    /// them. Returns true if the peer has made it fill so few during [`INTERVALS`] that it would keep
+    /// the pages that it had for more than `seconds`.
+    pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> bool {
+        let follows = self.looks > 0 && at == self.at.wrapping_add(1);
+        self.looks = match (held, follows) {
+            (0, _) => 0,
+            (_, true) => self.looks.saturating_add(1),
+            (_, false) => 1,
+        };
+        let done = u64::from(filled.wrapping_sub(self.filled[1]));
+        let had = u64::from(self.held[1]);
+        self.at = at;
+        self.held = [held, self.held[0]];
+        self.filled = [filled, self.filled[0]];
+        let in_time = done
+            .saturating_mul(u64::from(per_second))
+            .saturating_mul(u64::from(seconds));
+        self.looks > INTERVALS && in_time < had.saturating_mul(u64::from(INTERVALS))
+    }
+}
+
+/// The largest of those that are added, at most `N`.
+pub struct Largest<T, const N: usize>([Option<(u32, T)>; N]);
+
+impl<T, const N: usize> Default for Largest<T, N> {
+    fn default() -> Self {
+        Self([const { None }; N])
+    }
+}
+
+impl<T, const N: usize> Largest<T, N> {
+    /// Adds one that has `pages` pages, if that is not less than all others have.
+    pub fn add(&mut self, pages: u32, one: T) {
+        let mut next = Some((pages, one));
+        for slot in &mut self.0 {
+            let has_more = |kept: &(u32, T)| next.as_ref().is_some_and(|next| kept.0 >= next.0);
+            if !slot.as_ref().is_some_and(has_more) {
+                core::mem::swap(slot, &mut next);
+            }
+        }
+    }
+
+    /// Returns the largest ones, and no more than have `pages` pages together.
+    pub fn take(self, pages: u32) -> impl Iterator<Item = T> {
+        let mut rest = pages;
+        self.0.into_iter().flatten().map_while(move |(has, one)| {
+            let is_wanted = rest > 0;
+            rest = rest.saturating_sub(has);
+            is_wanted.then_some(one)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_late_after_two_intervals() {
+        let mut queue = Queue::default();
+        assert_eq!([(); 5].map(|()| queue.look(300)), [0, 0, 300, 300, 300]);
+        // One has left, another has come: the rest of the first is late, and not the other.
+        queue.leave(100);
+        assert_eq!(queue.look(350), 200);
+        queue.leave(200);
+        assert_eq!(
+            [queue.look(150), queue.look(150), queue.look(150)],
+            [0, 0, 150]
+        );
+        queue.leave(150);
+        assert_eq!(queue.look(0), 0);
+        assert_eq!([(); 3].map(|()| queue.look(1)), [0, 0, 1]);
+    }
+
+    #[test]
+    fn calls_that_leave_in_time_are_never_late() {
+        let mut queue = Queue::default();
+        // Always some wait, none for longer than one interval.
+        for turn in 0..1000u32 {
+            let waiting = 100 + turn % 7;
+            assert_eq!(queue.look(waiting), 0, "{turn}");
+            queue.leave(waiting);
+        }
+    }
+
+    #[test]
+    fn what_is_done_about_them_has_as_long() {
+        let mut queue = Queue {
+            left: u32::MAX - 5,
+            ..Queue::default()
+        };
+        assert_eq!([(); 3].map(|()| queue.look(10)), [0, 0, 10]);
+        queue.restart();
+        queue.leave(7);
+        assert_eq!([(); 3].map(|()| queue.look(3)), [0, 0, 3]);
+    }
+
+    /// What becomes of looks at a connection with `held` pages that fills `filled` between them.
+    fn looks<const N: usize>(held: u32, filled: u32) -> [bool; N] {
+        let mut holder = Holder::default();
+        let mut at = u32::MAX - 1;
+        let mut sum = 0u32;
+        [(); N].map(|()| {
+            at = at.wrapping_add(1);
+            sum += filled;
+            holder.look(at, held, sum, 2, 15)
+        })
+    }
+
+    #[test]
+    fn a_holder_that_fills_nothing_is_found_after_two_intervals() {
+        assert_eq!(looks(1, 0), [false, false, true, true]);
+        assert_eq!(looks(0, 0), [false; 4]);
+    }
+
+    #[test]
+    fn a_holder_that_fills_enough_is_never_found() {
+        // 300 pages in 15 seconds are 10 in each interval.
+        assert_eq!(looks(300, 10), [false; 8]);
+        assert_eq!(looks(300, 9), [false, false, true, true]);
+        assert_eq!(looks(16384, 257), [false, false, true, true]);
+        assert_eq!(looks(2112, 257), [false; 8]);
+    }
+
+    #[test]
+    fn one_completed_read_spares_a_holder_for_two_intervals() {
+        let mut holder = Holder::default();
+        let filled = [0, 0, 257, 257, 257, 257];
+        let mut at = 0;
+        let found = filled.map(|filled| {
+            at += 1;
+            holder.look(at, 1028, filled, 2, 15)
+        });
+        assert_eq!(found, [false, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn only_successive_looks_count() {
+        let mut holder = Holder::default();
+        for at in [1, 3, 5, 7, 8, 10, 11] {
+            assert!(!holder.look(at, 9, 0, 2, 15), "{at}");
+        }
+        assert!(holder.look(12, 9, 0, 2, 15));
+        // It had none in between.
+        assert!(!holder.look(13, 0, 0, 2, 15));
+        assert_eq!(
+            [14, 15, 16].map(|at| holder.look(at, 9, 0, 2, 15)),
+            [false, false, true]
+        );
+    }
+
+    #[test]
+    fn the_largest_come_first_and_as_many_as_are_needed() {
+        let largest = || {
+            let mut largest = Largest::<_, 4>::default();
+            for (i, pages) in [5, 0, 9, 1, 7, 9, 2].into_iter().enumerate() {
+                largest.add(pages, i);
+            }
+            largest
+        };
+        let take = |pages| largest().take(pages).collect::<Vec<_>>();
+        assert_eq!(take(0), []);
+        assert_eq!(take(1), [2]);
+        assert_eq!(take(9), [2]);
+        assert_eq!(take(10), [2, 5]);
+        assert_eq!(take(1000), [2, 5, 4, 0]);
+        assert_eq!(Largest::<u8, 4>::default().take(9).count(), 0);
+    }
+}
