@@ -143,6 +143,11 @@ int svcrdma_helper_xprt_running(const struct svc_xprt *xprt)
 	return atomic_read_acquire(&xprt->xpt_nr_rqsts);
 }
 
+bool svcrdma_helper_xprt_test_flag(const struct svc_xprt *xprt, u32 flag)
+{
+	return test_bit(flag, &xprt->xpt_flags);
+}
+
 /* Whether its service has a listener of another class. */
 bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 {

@@ -64,11 +64,14 @@ impl Drop for OwnedQueue {
 
 /// What is done again and again.
 pub(crate) trait Tick: Send + Sync {
+    /// Milliseconds from the end of one call to the next.
+    const MSECS: u32;
+
     /// Does it once, on a workqueue; may sleep.
     fn tick(self: &Arc<Self>);
 }
 
-/// Calls [`Tick::tick`] every `msecs` milliseconds after the last call has ended, until dropped.
+/// Calls [`Tick::tick`] every [`Tick::MSECS`] after the last call has ended, until dropped.
 ///
 /// # Invariants
 ///
@@ -80,7 +83,6 @@ pub(crate) struct Periodic<T: Tick> {
     work: Opaque<bindings::delayed_work>,
     queue: Arc<OwnedQueue>,
     target: Arc<T>,
-    msecs: u32,
 }
 
 // SAFETY: `work` is made to be used from any thread, the rest is `Send` itself.
@@ -89,12 +91,8 @@ unsafe impl<T: Tick> Send for Periodic<T> {}
 unsafe impl<T: Tick> Sync for Periodic<T> {}
 
 impl<T: Tick + 'static> Periodic<T> {
-    /// Starts; the first call comes after `msecs` milliseconds.
-    pub(crate) fn new(
-        queue: Arc<OwnedQueue>,
-        target: Arc<T>,
-        msecs: u32,
-    ) -> Result<Pin<KBox<Self>>> {
+    /// Starts; the first call comes after [`Tick::MSECS`].
+    pub(crate) fn new(queue: Arc<OwnedQueue>, target: Arc<T>) -> Result<Pin<KBox<Self>>> {
         let this = KBox::pin_init(
             pin_init!(Self {
                 work <- Opaque::ffi_init(|slot: *mut bindings::delayed_work| {
@@ -103,7 +101,6 @@ impl<T: Tick + 'static> Periodic<T> {
                 }),
                 queue,
                 target,
-                msecs,
             }),
             GFP_KERNEL,
         )?;
@@ -115,7 +112,7 @@ impl<T: Tick + 'static> Periodic<T> {
         // SAFETY: The workqueue is live by the invariant of `OwnedQueue`, `work` is initialised,
         // and stays until `drop` has disabled it.
         unsafe {
-            bindings::queue_delayed_work(self.queue.0.as_ptr(), self.work.get().cast(), self.msecs)
+            bindings::queue_delayed_work(self.queue.0.as_ptr(), self.work.get().cast(), T::MSECS)
         };
     }
 

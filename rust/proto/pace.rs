@@ -54,6 +54,11 @@ impl Pace {
         };
     }
 
+    /// Returns for how many seconds the peer is behind.
+    pub fn seconds(&self) -> u32 {
+        u32::try_from(self.behind / 1000).unwrap_or(u32::MAX)
+    }
+
     /// Returns for how many seconds the peer is behind, beyond what `bytes` that are under way may
     /// take.
     pub fn behind(&self, bytes: u32, rate: u32) -> u32 {

@@ -22,6 +22,14 @@ pub enum Standing {
 impl Standing {
     /// All of them; those with precedence come first.
     pub const ALL: [Self; 2] = [Self::Validated, Self::Unvalidated];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Validated => "validated",
+            Self::Unvalidated => "unvalidated",
+        }
+    }
 }
 
 /// The pages that all connections of a standing may have together.

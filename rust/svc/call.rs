@@ -17,15 +17,13 @@ use super::{
         Unanswered, //
     },
     endpoint::Endpoint,
+    line::Loan,
     read,
     reply, //
 };
 use crate::abstractions::{
     page::PAGE_SIZE,
-    rdma::{
-        receive::Receive,
-        transfer::Transfer, //
-    },
+    rdma::receive::Receive,
     sunrpc::{
         backchannel::Channel,
         inbox::{
@@ -67,6 +65,7 @@ use svcrdma_proto::{
         Payload,
         MAX_PAYLOADS, //
     },
+    shares::Standing,
     ulb,
 };
 
@@ -87,7 +86,7 @@ pub(crate) struct CallState {
     /// How far the RDMA Reads are posted.
     pub(super) cursor: Cell<ReadCursor>,
     /// The pages that RDMA Reads fill.
-    pub(super) sink: Option<KBox<Transfer>>,
+    pub(super) sink: Option<Loan>,
     /// Where the Call came from, while its Reads are waited for.
     pub(super) endpoint: Option<Arc<Endpoint>>,
     /// Whether nfsd must not drop it.
@@ -105,6 +104,12 @@ impl CallState {
     /// The pages that the sink needs.
     pub(super) fn sink_pages(&self) -> usize {
         self.layout.pages() as usize
+    }
+
+    /// The standing of the peer of the connection that waits for this Call's Reads.
+    pub(super) fn standing(&self) -> Standing {
+        let endpoint = self.endpoint.as_ref();
+        endpoint.map_or(Standing::Unvalidated, |endpoint| endpoint.shared.standing())
     }
 
     /// Whether the connection that waits for this Call's Reads still lives.
@@ -281,6 +286,7 @@ impl Connect for Connection {
     }
 
     fn sendto(&self, call: Call, results: Results<'_>) {
+        self.endpoint.shared.note_peer(&results);
         reply::send(&self.endpoint, call, results);
     }
 

@@ -54,6 +54,10 @@ pub(super) enum Cause {
     Invalidation,
     /// A queue is full, so that a Call or a reply would be lost.
     Overflow(Queue),
+    /// The peer does not serve its Reads, and keeps the most pages of those that others wait for.
+    PageShortage,
+    /// The peer takes what is posted, or serves its Reads, at less than the lowest rate.
+    TooSlow,
 }
 
 /// The queues that Calls and replies go through. All but the last have room for what credits allow: if
@@ -97,6 +101,8 @@ impl Cause {
             Cause::Unasked => (20, 0),
             Cause::Invalidation => (21, 0),
             Cause::Overflow(queue) => (22, queue.number()),
+            Cause::PageShortage => (23, 0),
+            Cause::TooSlow => (24, 0),
         }
     }
 
@@ -141,6 +147,10 @@ impl fmt::Display for Cause {
             Cause::Unasked => f.write_str("too many messages that nobody waits for"),
             Cause::Invalidation => f.write_str("a registration of the server was invalidated"),
             Cause::Overflow(queue) => write!(f, "queue full: {}", queue.name()),
+            Cause::PageShortage => {
+                f.write_str("pages are short, and the peer does not serve its Reads")
+            }
+            Cause::TooSlow => f.write_str("the peer is slower than minimum_rate"),
         }
     }
 }

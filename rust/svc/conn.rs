@@ -105,6 +105,7 @@ pub(crate) struct Shared {
     #[pin]
     pub(super) state: SpinLock<State>,
     is_closing: AtomicFlag,
+    pub(super) is_validated: AtomicFlag,
     pub(super) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Shared>,
@@ -159,6 +160,7 @@ impl Shared {
                 inbox: Inbox::new(limit as usize)?,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
+                is_validated: AtomicFlag::new(false),
                 queue,
                 work <- new_work!("svcrdma close"),
             }),

@@ -37,11 +37,11 @@ use crate::abstractions::{
             Status, //
         },
         fifo::{
-            self,
             Fifo,
             Size,
             Step, //
         },
+        progress,
         qp::{
             Handler,
             Qp,
@@ -101,9 +101,9 @@ pub(crate) struct Endpoint {
     pub(super) callbacks: Callbacks,
     space: Space,
     #[pin]
-    quota: SpinLock<Quota>,
+    pub(super) quota: SpinLock<Quota>,
     #[pin]
-    fifo: Fifo<Work, Endpoint, Shared>,
+    pub(super) fifo: Fifo<Work, Endpoint, Shared>,
 }
 
 impl Endpoint {
@@ -232,10 +232,11 @@ impl Endpoint {
         self.shared.count_reply(self.most_credits())
     }
 
-    /// The credits that there are Receive buffers for.
+    /// The credits that there are Receive buffers for, and that the peer may have.
     fn most_credits(&self) -> u32 {
         let receives = self.receives.as_ref();
-        receives.map_or(u32::MAX, OwnReceives::most_credits)
+        let most = receives.map_or(u32::MAX, OwnReceives::most_credits);
+        most.min(self.shared.most_credits())
     }
 
     /// Receive buffers that are its own.
@@ -245,8 +246,7 @@ impl Endpoint {
 
     /// Asks to read `pages` more pages, see [`Quota::take`].
     pub(super) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
-        let left = || self.shared.device.pools.pages_left();
-        self.quota.lock().take(call, pages, left)
+        self.quota.lock().take(call, pages, || self.share())
     }
 
     /// nfsd has taken a Call of so many pages, or never will: starts what has waited for them.
@@ -260,8 +260,12 @@ impl Endpoint {
     }
 
     fn next_read(&self) -> Option<Call> {
-        let left = || self.shared.device.pools.pages_left();
-        self.quota.lock().next(left)
+        self.quota.lock().next(|| self.share())
+    }
+
+    /// Pages that it may have for Read chunks.
+    fn share(&self) -> usize {
+        self.shared.device.pools.share(self.shared.standing())
     }
 
     /// A message has come that nobody waits for.
@@ -279,7 +283,7 @@ impl Endpoint {
         }
     }
 
-    /// Seconds that posted work may take: a peer is not waited for as long if it keeps what others lack.
+    /// Seconds that a peer may be behind: it is not waited for as long if it keeps what others lack.
     fn patience(&self) -> u32 {
         let most = stats::STALL_SECONDS.get();
         match self.keeps_read_pages() || self.keeps_receives() || self.keeps_reply_pages() {
@@ -290,8 +294,8 @@ impl Endpoint {
 
     /// Whether it has pages for Read chunks, and Calls wait for some.
     fn keeps_read_pages(&self) -> bool {
-        let has_pages = self.quota.lock().used() > 0;
-        has_pages && self.shared.device.pools.is_short()
+        let standing = self.shared.standing();
+        self.quota.lock().used() > 0 && self.shared.device.pools.is_short(standing)
     }
 
     /// Whether it has Receive buffers, and most of those that all share are in use.
@@ -325,10 +329,19 @@ impl Endpoint {
         if let Some(receives) = &self.receives {
             receives.tick(is_busy, self.shared.grant());
         }
-        match self.fifo.tick(seconds) {
-            Ok(oldest) if oldest > self.patience() => self.shared.close(Cause::Stalled),
-            Ok(_) => {}
+        match self.fifo.tick(seconds, stats::MINIMUM_RATE.get()) {
+            Ok(age) => self.judge(&age),
             Err(e) => self.shared.close(Cause::Post(e.to_errno())),
+        }
+    }
+
+    /// Closes the connection if its peer is waited for too long.
+    fn judge(&self, age: &progress::Age) {
+        let patience = self.patience();
+        match (age.behind > patience, age.oldest > patience) {
+            (true, true) => self.shared.close(Cause::Stalled),
+            (true, false) => self.shared.close(Cause::TooSlow),
+            _ => {}
         }
     }
 }
@@ -336,7 +349,7 @@ impl Endpoint {
 /// How much an endpoint has to do.
 pub(super) struct Load {
     /// Posted and waiting work.
-    pub(super) fifo: fifo::Load,
+    pub(super) fifo: progress::Load,
     /// KiB of memory of Calls that are read and that nfsd has not taken.
     pub(super) reading_kib: usize,
     /// KiB of memory that replies hold.

@@ -7,12 +7,17 @@
 //! - *Transfers*, room for page references and their mappings, small or large.
 //! - *Replies*, each with a send buffer.
 //!
-//! Completions take what is there and never allocate: a Call that finds too little waits in a
-//! queue, first come first served, and `refill` makes more. nfsd threads may sleep, so they make
+//! Completions take what is there and never allocate: a Call that finds too little waits in the `line`
+//! of its peer's standing, first come first served, and `refill` makes more. nfsd threads may sleep, so they make
 //! what is missing by themselves. Everything goes back to the pool and is used again.
 
 use super::{
     call::Call,
+    line::{
+        Line,
+        Lines,
+        Loan, //
+    },
     read,
     refill::{
         new_registrations,
@@ -41,10 +46,7 @@ use crate::abstractions::{
             Transfer, //
         },
     },
-    ring::{
-        Refused,
-        Ring, //
-    },
+    ring::Refused,
 };
 use core::pin::Pin;
 use kernel::{
@@ -55,6 +57,7 @@ use kernel::{
         SpinLock, //
     },
 };
+use svcrdma_proto::shares::Standing;
 
 /// The room of a small transfer: 128 KiB, not aligned, and the page of head and tail.
 pub(super) const SMALL: usize = 34;
@@ -76,9 +79,6 @@ pub(super) const FOR_CALLBACKS: usize = 16;
 /// at once.
 pub(super) const REGISTRATIONS: usize = 1024;
 
-/// Calls that can wait for pages: no connection fills the queue alone.
-const WAITING: usize = 4 * stats::MOST_CREDITS as usize;
-
 /// The pools of a device.
 pub(super) struct Pools {
     pub(super) inner: Pin<KBox<SpinLock<Stock>>>,
@@ -94,8 +94,7 @@ impl Pools {
             small: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             large: KVec::with_capacity(KEEP, GFP_KERNEL)?,
             replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
-            waiting: Ring::none(),
-            wanted: 0,
+            lines: Lines::new(),
             no_memory: false,
             told: false,
             serving: false,
@@ -114,15 +113,19 @@ impl Pools {
         if registers.is_some() {
             self.make_room_for_registrations()?;
         }
-        let mut waiting = Ring::with_capacity(WAITING)?;
+        let rooms = [Line::room()?, Line::room()?];
         let replies = new_replies(pd, REPLIES)?;
         let registrations = new_registrations(pd, registers)?;
         self.fill()?;
         {
             let mut inner = self.inner.lock();
-            core::mem::swap(&mut inner.waiting, &mut waiting);
             inner.pd = Some(pd.clone());
             inner.registers = registers;
+        }
+        for (standing, room) in Standing::ALL.into_iter().zip(rooms) {
+            // Not under the lock.
+            let before = self.inner.lock().lines.of(standing).open(room);
+            drop(before);
         }
         self.put_replies(replies);
         for registration in registrations {
@@ -233,7 +236,7 @@ impl Pools {
         transfer.stream_mut().clear();
         let mut inner = self.inner.lock();
         let over = inner.keep(transfer);
-        let is_wanted = !inner.waiting.is_empty();
+        let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
         if is_wanted {
@@ -243,7 +246,7 @@ impl Pools {
 
     /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
     /// any process context.
-    pub(super) fn put_sink(&self, sink: KBox<Transfer>) {
+    pub(super) fn put_sink(&self, sink: Loan) {
         self.keep_sink(sink);
         self.serve();
     }
@@ -260,13 +263,13 @@ impl Pools {
     fn put_registration(&self, registration: KBox<Registration>) -> bool {
         let mut inner = self.inner.lock();
         let over = inner.keep_registration(registration);
-        let is_wanted = !inner.waiting.is_empty();
+        let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
         if is_wanted {
             self.serve();
         }
-        is_wanted && !self.inner.lock().waiting.is_empty()
+        is_wanted && !self.inner.lock().lines.are_empty()
     }
 
     /// Drops the registrations that were used for the connection with this number, which has ended.
@@ -275,12 +278,13 @@ impl Pools {
         loop {
             let registration = self.inner.lock().next_used(user);
             if registration.is_none() {
-                return !self.inner.lock().waiting.is_empty();
+                return !self.inner.lock().lines.are_empty();
             }
         }
     }
 
-    fn keep_sink(&self, mut sink: KBox<Transfer>) {
+    fn keep_sink(&self, loan: Loan) {
+        let (mut sink, standing, pages) = loan.end();
         if let Some(mut registration) = sink.take_registration() {
             // It was not used for this Call, whose connection may be forgotten already: of one that was
             // used for an earlier one a peer knows the key.
@@ -292,6 +296,7 @@ impl Pools {
         // Not under the lock.
         sink.unmap();
         let (mut inner, mut over) = (self.inner.lock(), None);
+        inner.lines.of(standing).put(pages);
         while let Some(page) = sink.stream_mut().pop() {
             if let Err(page) = inner.pages.push(page) {
                 inner.total = inner.total.saturating_sub(1);
@@ -321,18 +326,19 @@ impl Pools {
         if inner.pd.is_none() {
             return Sink::Refused(Refused::Closed(call));
         }
-        if inner.waiting.is_empty() {
-            if let Some(sink) = inner.take_sink(Wanted::by(&call)) {
+        let standing = call.standing();
+        if inner.is_first(standing, call.sink_pages()) {
+            if let Some(sink) = inner.lend(standing, Wanted::by(&call)) {
                 return Sink::Ready(call, sink);
             }
         }
-        match inner.wait(call) {
+        match inner.lines.of(standing).wait(call) {
             Ok(()) => Sink::Waits,
             Err(call) => Sink::Refused(Refused::Full(call)),
         }
     }
 
-    /// Starts the Reads of Calls that waited, as long as there are pages for the first of them.
+    /// Starts the Reads of Calls that waited, as long as there are pages for the first that may have some.
     pub(super) fn serve(&self) {
         if core::mem::replace(&mut self.inner.lock().serving, true) {
             return;
@@ -349,8 +355,8 @@ impl Pools {
         }
     }
 
-    /// The first waiting Call with its sink, or without one if its connection closes.
-    fn next_served(&self) -> Option<(Call, Option<KBox<Transfer>>)> {
+    /// The next Call with its sink, or without one if its connection closes.
+    fn next_served(&self) -> Option<(Call, Option<Loan>)> {
         let mut inner = self.inner.lock();
         let served = inner.take_served();
         // Under the lock that found nothing more to serve: whoever comes now serves by himself.
@@ -358,28 +364,16 @@ impl Pools {
         served
     }
 
-    /// Pages that may be lent beside those that are, or are promised.
-    pub(super) fn pages_left(&self) -> usize {
-        let lent = self.inner.lock().lent();
-        (stats::READ_PAGES.get() as usize).saturating_sub(lent)
-    }
-
     /// What is in them.
     pub(super) fn count(&self) -> Count {
         self.inner.lock().count()
-    }
-
-    /// Whether Calls wait until others give pages back, as no more can be made.
-    pub(super) fn is_short(&self) -> bool {
-        let (inner, limit) = (self.inner.lock(), stats::READ_PAGES.get() as usize);
-        !inner.waiting.is_empty() && (inner.no_memory || inner.lent() >= limit)
     }
 }
 
 /// What became of a request for a sink.
 pub(super) enum Sink {
     /// There is one.
-    Ready(Call, KBox<Transfer>),
+    Ready(Call, Loan),
     /// The Call waits and will be started.
     Waits,
     /// Too many wait, or the device is gone and all its connections close.

@@ -4,15 +4,13 @@
 //! theirs. Pages count until nfsd takes the Call: it may be busy, or may not go on with this
 //! connection, and what it has not taken yet is the peer's share.
 //!
-//! The more of the device's pages are lent, the fewer a connection may have: clients that hang keep
-//! theirs until their Reads fail, and must leave some to the others.
+//! How many a connection may have is its share of the budget that its standing has (proto's
+//! `shares`): clients that hang keep theirs until they are closed, and must leave some to the others.
 
-use super::{
-    call::Call,
-    stats, //
-};
+use super::call::Call;
 use crate::abstractions::ring::Ring;
 use kernel::prelude::*;
+use svcrdma_proto::shortage::Holder;
 
 /// The quota of a connection; an endpoint has it under a lock.
 pub(super) struct Quota {
@@ -22,6 +20,8 @@ pub(super) struct Quota {
     waiting: Ring<Call>,
     /// Whether somebody starts these: starting one may end it, and must not start the next.
     starting: bool,
+    /// What it has kept from others, as the looks for a shortage have found it.
+    pub(super) holder: Holder,
 }
 
 impl Quota {
@@ -31,20 +31,21 @@ impl Quota {
             used: 0,
             waiting: Ring::with_capacity(calls)?,
             starting: false,
+            holder: Holder::default(),
         })
     }
 
-    /// Takes `pages` for `call`; `left` counts those of the device that are not lent, which only a
-    /// connection that has some needs. Gives the Call back if it may go on, keeps it until others
+    /// Takes `pages` for `call`; `share` says how many the connection may have, which is asked only if it
+    /// has some. Gives the Call back if it may go on, keeps it until others
     /// have ended if these are too many, and refuses it if too many wait.
     pub(super) fn take(
         &mut self,
         call: Call,
         pages: usize,
-        left: impl FnOnce() -> usize,
+        share: impl FnOnce() -> usize,
     ) -> Result<Option<Call>, Call> {
         // Not before those that wait already.
-        if !self.waiting.is_empty() || !self.has_room(pages, left) {
+        if !self.waiting.is_empty() || !self.has_room(pages, share) {
             return self.waiting.push(call).map(|()| None);
         }
         self.used = self.used.saturating_add(pages);
@@ -59,15 +60,15 @@ impl Quota {
 
     /// The next Call that may go on. With the last one the caller ceases to start them, and who
     /// comes later starts them himself.
-    pub(super) fn next(&mut self, left: impl FnOnce() -> usize) -> Option<Call> {
-        let call = self.next_with_room(left);
+    pub(super) fn next(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
+        let call = self.next_with_room(share);
         self.starting = call.is_some();
         call
     }
 
-    fn next_with_room(&mut self, left: impl FnOnce() -> usize) -> Option<Call> {
+    fn next_with_room(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
         let pages = self.waiting.front_mut()?.sink_pages();
-        if !self.has_room(pages, left) {
+        if !self.has_room(pages, share) {
             return None;
         }
         self.used = self.used.saturating_add(pages);
@@ -85,21 +86,7 @@ impl Quota {
     }
 
     /// A connection without pages may always have some, so that each goes on.
-    fn has_room(&self, pages: usize, left: impl FnOnce() -> usize) -> bool {
-        if self.used == 0 {
-            return true;
-        }
-        let limit = stats::READ_PAGES_CONNECTION.get() as usize;
-        let most = share(limit, stats::READ_PAGES.get() as usize, left());
-        self.used.saturating_add(pages) <= most
+    fn has_room(&self, pages: usize, share: impl FnOnce() -> usize) -> bool {
+        self.used == 0 || self.used.saturating_add(pages) <= share()
     }
-}
-
-/// The pages that a connection may have when `left` of the `device`'s are not lent: `limit` as long
-/// as it is alone, and of `n` that take all they may, each leaves the next one the same part of what
-/// it found.
-fn share(limit: usize, device: usize, left: usize) -> usize {
-    let others = device.saturating_sub(limit);
-    let most = limit.saturating_mul(left).checked_div(others);
-    most.map_or(limit, |most| most.min(limit))
 }

@@ -16,6 +16,7 @@ use super::{
         Queue, //
     },
     endpoint::Endpoint,
+    line::Loan,
     pool::Sink,
     work::Work, //
 };
@@ -25,10 +26,7 @@ use crate::abstractions::rdma::{
         Rdma,
         Remote, //
     },
-    transfer::{
-        Direction,
-        Transfer, //
-    },
+    transfer::Direction,
 };
 use kernel::{
     prelude::*,
@@ -88,7 +86,7 @@ pub(super) fn request(call: Call) {
 }
 
 /// Queues the Reads of `call` into `sink`; gives the sink back when the connection closes.
-pub(super) fn start(mut call: Call, sink: KBox<Transfer>) -> Option<KBox<Transfer>> {
+pub(super) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
     let Some(endpoint) = call.endpoint.clone() else {
         return Some(sink);
     };
@@ -123,13 +121,13 @@ pub(super) fn give_up(call: Call) {
 }
 
 /// Drops `call`, whose sink the caller takes back.
-fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<KBox<Transfer>> {
+fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
     endpoint.shared.counters.calls_dropped.inc();
     call.sink.take()
 }
 
 /// Puts the inline parts and the pads of `call` into `sink`, and maps it for the device.
-fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: KBox<Transfer>) -> Result {
+fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let (message, state) = call.parts_mut();
     let stream = sink.stream_mut();
     stream.lay_flat(state.layout.sink_len() as usize);

@@ -114,7 +114,7 @@ impl Pools {
         let has_reserve = inner.total >= PAGES
             && inner.has_transfer(Wanted::by_any(SMALL))
             && inner.has_transfer(Wanted::by_any(LARGE));
-        let needs_refill = inner.no_memory || !inner.waiting.is_empty() || !has_reserve;
+        let needs_refill = inner.no_memory || !inner.lines.are_empty() || !has_reserve;
         drop(inner);
         if is_new {
             pr_warn!("no memory for Read chunks: Calls may wait\n");
@@ -162,13 +162,13 @@ impl Pools {
         }
     }
 
-    /// What the first waiting Call needs, and how many of its pages can be made; none when nobody
-    /// waits, or when all that can be done is to wait.
+    /// What the first Call needs that may go on, and how many of its pages can be made; none when there
+    /// is no such Call, or when all that can be done is to wait.
     fn shortage(&self) -> Option<(Wanted, usize)> {
         let mut inner = self.inner.lock();
         let limit = stats::READ_PAGES.get() as usize;
         let room = limit.saturating_sub(inner.total);
-        let wanted = Wanted::by(inner.waiting.front_mut()?);
+        let (_, wanted) = inner.next_allowed()?;
         let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);
         (missing > 0 || !inner.has_transfer(wanted)).then_some((wanted, missing))
     }

@@ -123,6 +123,22 @@ impl Reply {
         }
     }
 
+    /// How many bytes the peer takes with it.
+    pub(super) fn bytes(&self) -> u32 {
+        let len = u32::try_from(self.len).unwrap_or(u32::MAX);
+        let inline = if self.from_pages {
+            self.plan.inline_len()
+        } else {
+            0
+        };
+        match self.holds_pages() {
+            true => len
+                .saturating_add(inline)
+                .saturating_add(self.plan.written_len()),
+            false => len,
+        }
+    }
+
     /// Adds RDMA Writes and then the Send to the chain, `room` at most; whether that was all. Calls
     /// to the client have no `call`.
     pub(super) fn build<'m>(

@@ -153,10 +153,12 @@ limits! {
     REPLY_PAGES = c"reply_pages_per_device", 16384 in 1..=4194304;
     /// Pages that the replies of one connection hold before no more of its Calls are handled.
     REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
-    /// Seconds that posted work may take before the connection is closed.
+    /// Seconds that a peer may be behind with posted work before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
     /// The same for a connection that has what others lack: pages, or Receive buffers.
     SHORTAGE_SECONDS = c"shortage_seconds", 15 in 4..=3600;
+    /// Bytes a second that a peer must take or give while something is awaited of it.
+    MINIMUM_RATE = c"minimum_rate", 65536 in 4096..=1073741824;
     /// Seconds after which a connection must have made its first Call.
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.

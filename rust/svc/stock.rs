@@ -7,6 +7,10 @@
 
 use super::{
     call::Call,
+    line::{
+        Lines,
+        Loan, //
+    },
     pool::{
         KEEP,
         LARGE,
@@ -24,13 +28,15 @@ use crate::abstractions::{
         },
         transfer::Transfer, //
     },
-    ring::Ring,
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use svcrdma_proto::stack::Stack;
+use svcrdma_proto::{
+    shares::Standing,
+    stack::Stack, //
+};
 
 /// Pages that nobody uses.
 pub(super) type Pages = Stack<KVVec<Option<FreshPage>>>;
@@ -45,9 +51,8 @@ pub(super) struct Stock {
     pub(super) small: KVec<KBox<Transfer>>,
     pub(super) large: KVec<KBox<Transfer>>,
     pub(super) replies: KVec<KBox<Reply>>,
-    pub(super) waiting: Ring<Call>,
-    /// Pages that these are going to have.
-    pub(super) wanted: usize,
+    /// The Calls that wait.
+    pub(super) lines: Lines,
     /// Whether the last refill has found no memory.
     pub(super) no_memory: bool,
     /// Whether the log says so.
@@ -96,39 +101,29 @@ pub(super) struct Count {
     pub(super) waiting: usize,
     /// Send contexts that nobody uses.
     pub(super) replies: usize,
+    /// Pages that Calls of peers have which nfsd has not validated, and how many of these Calls wait.
+    pub(super) unvalidated: usize,
+    pub(super) unvalidated_waiting: usize,
 }
 
 impl Stock {
     /// How much there is.
-    pub(super) fn count(&self) -> Count {
+    pub(super) fn count(&mut self) -> Count {
+        let unvalidated = self.lines.of(Standing::Unvalidated);
         Count {
+            unvalidated: unvalidated.lent(),
+            unvalidated_waiting: unvalidated.len(),
             pages: self.total,
             pages_free: self.pages.len(),
-            waiting: self.waiting.len(),
+            waiting: self.lines.waiting(),
             replies: self.replies.len(),
         }
     }
 
-    /// Pages that Calls have, or are going to have as soon as there are some: who asks how many are
-    /// left must not find more because the refill is slow.
-    pub(super) fn lent(&self) -> usize {
-        let lent = self.total.saturating_sub(self.pages.len());
-        lent.saturating_add(self.wanted)
-    }
-
-    /// Has `call` wait for pages; gives it back when too many do.
-    pub(super) fn wait(&mut self, call: Call) -> Result<(), Call> {
-        let pages = call.sink_pages();
-        self.waiting.push(call)?;
-        self.wanted = self.wanted.saturating_add(pages);
-        Ok(())
-    }
-
-    /// Takes the Call that waits longest.
+    /// Takes a Call that waits.
     pub(super) fn next_waiting(&mut self) -> Option<Call> {
-        let call = self.waiting.pop()?;
-        self.wanted = self.wanted.saturating_sub(call.sink_pages());
-        Some(call)
+        let mut lines = Standing::ALL.into_iter();
+        lines.find_map(|standing| self.lines.of(standing).pop())
     }
 
     pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
@@ -191,8 +186,13 @@ impl Stock {
         !self.transfers(wanted.pages).is_empty() && self.has_registration(wanted)
     }
 
-    /// A transfer with the pages in it, if there is all that it needs.
-    pub(super) fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<Transfer>> {
+    /// A transfer with the pages in it, if there is all that it needs; they count for `standing`.
+    pub(super) fn lend(&mut self, standing: Standing, wanted: Wanted) -> Option<Loan> {
+        let sink = self.take_sink(wanted)?;
+        Some(self.lines.of(standing).lend(sink, wanted.pages))
+    }
+
+    fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<Transfer>> {
         let left = self.pages.len().checked_sub(wanted.pages)?;
         if self.transfers(wanted.pages).is_empty() {
             return None;
@@ -215,16 +215,29 @@ impl Stock {
         Some(sink)
     }
 
-    pub(super) fn take_served(&mut self) -> Option<(Call, Option<KBox<Transfer>>)> {
-        let call = self.waiting.front_mut()?;
-        let sink = match call.is_worthwhile() {
-            true => {
-                let wanted = Wanted::by(call);
-                Some(self.take_sink(wanted)?)
-            }
+    /// The first Call that the budgets allow to go on, with its sink if that is here; or a Call whose
+    /// connection closes, without one.
+    pub(super) fn take_served(&mut self) -> Option<(Call, Option<Loan>)> {
+        let (standing, wanted) = self.next_allowed()?;
+        let is_worthwhile = self.lines.of(standing).front()?.is_worthwhile();
+        let loan = match is_worthwhile {
+            true => Some(self.lend(standing, wanted)?),
             false => None,
         };
-        self.next_waiting().map(|call| (call, sink))
+        let call = self.lines.of(standing).pop()?;
+        Some((call, loan))
+    }
+
+    /// What the first Call wants that may go on, if the rest is here: one that the budget of its peer's
+    /// standing allows for, or whose connection closes.
+    pub(super) fn next_allowed(&mut self) -> Option<(Standing, Wanted)> {
+        Standing::ALL.into_iter().find_map(|standing| {
+            let line = self.lines.of(standing);
+            let call = line.front()?;
+            let (wanted, is_worthwhile) = (Wanted::by(call), call.is_worthwhile());
+            let may_go = !is_worthwhile || line.fits(wanted.pages);
+            may_go.then_some((standing, wanted))
+        })
     }
 
     /// Keeps a registration for its user. Gives one back when there are enough: that which was here

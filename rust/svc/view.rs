@@ -57,7 +57,8 @@ fn show_connections(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device connection peer phase age_seconds calls unanswered credits \
-         receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net\n"
+         receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
+         standing behind_seconds\n"
     );
     server.devices.for_each(|device| {
         device.for_each(|shared| {
@@ -82,6 +83,7 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
         now.unanswered,
         now.granted
     );
+    let mut behind = 0;
     match now.endpoint {
         Some(endpoint) => {
             let load = endpoint.load();
@@ -96,10 +98,17 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
                 load.reading_kib,
                 load.reply_kib
             );
+            behind = load.fifo.behind;
         }
         None => seq_print!(m, " - - - - - - -"),
     }
-    seq_print!(m, " {}\n", shared.counters.namespace.number);
+    seq_print!(
+        m,
+        " {} {} {}\n",
+        shared.counters.namespace.number,
+        shared.standing().name(),
+        behind
+    );
 }
 
 /// The listeners that nfsd has.
@@ -120,7 +129,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device state connections receives pages pages_free calls_waiting send_buffers_free \
-         calls_unanswered reply_pages leaving\n"
+         calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
     );
     server.devices.for_each(|device| {
         let stock = device.pools.count();
@@ -128,7 +137,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
-            "{} {} {} {} {} {} {} {} {} {} {}\n",
+            "{} {} {} {} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
             if receives.is_some() { "used" } else { "unused" },
             connections,
@@ -139,7 +148,9 @@ fn show_devices(server: &Server, m: &SeqFile) {
             stock.replies,
             device.under_way(),
             device.held.count(),
-            leaving
+            leaving,
+            stock.unvalidated,
+            stock.unvalidated_waiting
         );
     });
 }

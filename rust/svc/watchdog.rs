@@ -6,6 +6,7 @@
 use super::{
     cause::Cause,
     device::Device,
+    shortage,
     stats,
     Server, //
 };
@@ -23,10 +24,15 @@ use kernel::{
 /// Seconds between two looks.
 const SECONDS: u32 = 2;
 
+/// Looks for a shortage between them.
+const SHORTAGE_LOOKS: u32 = SECONDS * 1000 / shortage::INTERVAL;
+
 /// Looks after `T` until dropped.
 pub(crate) type Watchdog<T> = Pin<KBox<Periodic<T>>>;
 
 impl Tick for Server {
+    const MSECS: u32 = SECONDS * 1000;
+
     fn tick(self: &Arc<Self>) {
         if stats::is_released() {
             self.release();
@@ -48,8 +54,14 @@ impl Server {
 }
 
 impl Tick for Device {
+    const MSECS: u32 = shortage::INTERVAL;
+
     fn tick(self: &Arc<Self>) {
-        self.look(SECONDS);
+        let look = self.pools.number_look();
+        self.end_shortages(look);
+        if look % SHORTAGE_LOOKS == 0 {
+            self.look(SECONDS);
+        }
     }
 }
 
@@ -58,5 +70,5 @@ pub(crate) fn start<T: Tick + 'static>(
     queue: &Arc<OwnedQueue>,
     target: &Arc<T>,
 ) -> Result<Watchdog<T>> {
-    Periodic::new(queue.clone(), target.clone(), SECONDS * 1000)
+    Periodic::new(queue.clone(), target.clone())
 }

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::abstractions::rdma::{
     chain::Chain,
-    fifo, //
+    fifo,
+    progress::Amount, //
 };
 use kernel::prelude::*;
 
@@ -43,6 +44,19 @@ impl fifo::Work for Work {
         match self {
             Work::Read(_) => true,
             Work::Reply(reply) => reply.holds_pages(),
+        }
+    }
+
+    fn amount(&self) -> Amount {
+        match self {
+            Work::Read(call) => Amount {
+                bytes: call.layout.sink_len(),
+                filled: call.layout.pages(),
+            },
+            Work::Reply(reply) => Amount {
+                bytes: reply.bytes(),
+                filled: 0,
+            },
         }
     }
 }

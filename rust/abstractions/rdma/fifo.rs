@@ -26,6 +26,7 @@ use super::{
         Events, //
     },
     completion::Completion,
+    progress,
     qp::{
         Handler,
         Qp, //
@@ -61,6 +62,9 @@ pub(crate) trait Work: Send + 'static {
 
     /// Whether something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;
+
+    /// How much it moves.
+    fn amount(&self) -> progress::Amount;
 }
 
 /// How much a [`Fifo`] can take.
@@ -81,16 +85,6 @@ pub(crate) enum Step {
     Posted(u32),
     /// Posting has failed, and nothing more is posted: the connection is to be closed.
     Failed(Error),
-}
-
-/// How much there is in a [`Fifo`].
-pub(crate) struct Load {
-    /// Work requests that are posted.
-    pub(crate) posted: u32,
-    /// Work that waits.
-    pub(crate) waiting: usize,
-    /// Seconds that the oldest awaited completion is awaited, as in [`Fifo::tick`].
-    pub(crate) oldest: u32,
 }
 
 /// Whether work can be posted.
@@ -134,6 +128,7 @@ struct Inner<W: Work, H: Handler, E: Events> {
     signals: Signals,
     slots: Slots<Posted<W>>,
     waiting: Ring<Job<W>>,
+    progress: progress::Progress,
     /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
     now: u32,
 }
@@ -155,6 +150,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             signals: Signals::new(),
             slots: Slots::new(size.depth)?,
             waiting: Ring::with_capacity(size.waiting)?,
+            progress: progress::Progress::default(),
             now: 0,
         };
         Ok(pin_init!(Self {
@@ -235,27 +231,43 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     }
 
     /// How much there is in it.
-    pub(crate) fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> progress::Load {
         let inner = self.inner.lock();
-        Load {
+        progress::Load {
             posted: inner.queue.outstanding(),
             waiting: inner.waiting.len(),
             oldest: inner.slots.oldest_awaited(inner.now),
+            behind: inner.progress.pace.seconds(),
         }
     }
 
-    /// `seconds` have passed: how many of them the oldest awaited completion is awaited, 0 if none
-    /// is. What waits for room waits for one, and unsignalled work has one posted behind it when it
-    /// stays for long.
+    /// Calls `f` for all work, posted or not, under a lock: it must not come back here. Returns how many
+    /// pages completed RDMA Reads have filled so far; that wraps around.
+    pub(crate) fn survey(&self, mut f: impl FnMut(&W)) -> u32 {
+        let inner = self.inner.lock();
+        inner.slots.work().for_each(|posted| f(&posted.work));
+        inner.waiting.iter().for_each(|job| f(&job.work));
+        inner.progress.filled
+    }
+
+    /// `seconds` have passed: how long the peer is waited for, of whom `rate` bytes a second are
+    /// expected. What waits for room waits for a completion, and unsignalled work has one posted behind
+    /// it when it stays for long.
     ///
     /// # Errors
     ///
     /// The driver's: nothing more is posted, and the connection is to be closed.
-    pub(crate) fn tick(&self, seconds: u32) -> Result<u32> {
+    pub(crate) fn tick(&self, seconds: u32, rate: u32) -> Result<progress::Age> {
         let mut inner = self.inner.lock();
         inner.now = inner.now.wrapping_add(seconds);
         inner.mark()?;
-        Ok(inner.slots.oldest_awaited(inner.now))
+        let is_awaited = inner.slots.is_any_awaited();
+        inner.progress.pace.look(seconds, is_awaited, rate);
+        Ok(if is_awaited {
+            inner.age(rate)
+        } else {
+            progress::Age::default()
+        })
     }
 }
 
@@ -338,6 +350,17 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         })
     }
 
+    fn age(&self, rate: u32) -> progress::Age {
+        let posted = self.slots.work().map(|posted| posted.work.amount().bytes);
+        // The one at the front may be posted in part.
+        let waiting = self.waiting.iter().map(|job| job.work.amount().bytes);
+        let largest = posted.max().max(waiting.max()).unwrap_or(0);
+        progress::Age {
+            oldest: self.slots.oldest_awaited(self.now),
+            behind: self.progress.pace.behind(largest, rate),
+        }
+    }
+
     /// Lets nothing more be posted.
     fn fail(&mut self, error: Error) -> Step {
         self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
@@ -379,10 +402,15 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             let index = self.queue.slot(oldest);
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
-            if let Some(Posted { work, claim }) = self.slots.clear(index) {
+            let posted = self.slots.clear(index);
+            if !self.slots.is_any_awaited() {
+                self.progress.pace.rest();
+            }
+            if let Some(Posted { work, claim }) = posted {
                 // SAFETY: The last work request of `work` has completed, and with it all before it.
                 // `work` is as it was by the type invariant, and is still here.
                 unsafe { claim.complete() };
+                self.progress.count(work.amount());
                 return Some(work);
             }
         }

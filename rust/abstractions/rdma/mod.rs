@@ -13,6 +13,7 @@ pub(crate) mod completion;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod fifo;
+pub(crate) mod progress;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod receive_pool;

@@ -20,7 +20,11 @@ struct Slot<W> {
 }
 
 /// All slots of a send queue.
-pub(super) struct Slots<W>(KVec<Slot<W>>);
+pub(super) struct Slots<W> {
+    slots: KVec<Slot<W>>,
+    /// How many of them are awaited.
+    awaited: usize,
+}
 
 impl<W> Slots<W> {
     /// Makes `depth` empty ones. May sleep.
@@ -35,26 +39,40 @@ impl<W> Slots<W> {
             };
             slots.push(slot, GFP_KERNEL)?;
         }
-        Ok(Self(slots))
+        Ok(Self { slots, awaited: 0 })
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.slots.len()
     }
 
     /// The work request `seq` is in the slot `index` now, of work that began at `posted`.
     pub(super) fn fill(&mut self, index: usize, seq: u32, posted: u32, is_awaited: bool) {
-        if let Some(slot) = self.0.get_mut(index) {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.seq = seq;
-            slot.is_awaited = is_awaited;
             slot.posted = posted;
+        }
+        self.set_awaited(index, is_awaited);
+    }
+
+    fn set_awaited(&mut self, index: usize, is_awaited: bool) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        match (
+            core::mem::replace(&mut slot.is_awaited, is_awaited),
+            is_awaited,
+        ) {
+            (false, true) => self.awaited = self.awaited.saturating_add(1),
+            (true, false) => self.awaited = self.awaited.saturating_sub(1),
+            _ => {}
         }
     }
 
     /// The last work request of `work` is in the slot `index`.
     pub(super) fn retain(&mut self, index: usize, work: W) {
-        match self.0.get_mut(index) {
+        match self.slots.get_mut(index) {
             Some(slot) => slot.work = Some(work),
             // There is a slot for every entry; the device must never find its memory freed.
             None => core::mem::forget(work),
@@ -63,35 +81,39 @@ impl<W> Slots<W> {
 
     /// The work request in the slot `index` has completed: gives back the work that ends with it.
     pub(super) fn clear(&mut self, index: usize) -> Option<W> {
-        let slot = self.0.get_mut(index)?;
-        slot.is_awaited = false;
-        slot.work.take()
+        self.set_awaited(index, false);
+        self.slots.get_mut(index)?.work.take()
     }
 
     /// Any work that is left.
     pub(super) fn take_any(&mut self) -> Option<W> {
-        self.0.iter_mut().find_map(|slot| slot.work.take())
+        self.slots.iter_mut().find_map(|slot| slot.work.take())
+    }
+
+    /// All work.
+    pub(super) fn work(&self) -> impl Iterator<Item = &W> {
+        self.slots.iter().filter_map(|slot| slot.work.as_ref())
     }
 
     /// The sequence number of the work request in the slot `index`.
     pub(super) fn seq(&self, index: usize) -> Option<u32> {
-        self.0.get(index).map(|slot| slot.seq)
+        self.slots.get(index).map(|slot| slot.seq)
     }
 
     /// Seconds at `now` since the work of the slot `index` began.
     pub(super) fn age(&self, index: usize, now: u32) -> u32 {
-        let slot = self.0.get(index);
+        let slot = self.slots.get(index);
         slot.map_or(0, |slot| now.wrapping_sub(slot.posted))
     }
 
     /// Whether a completion is awaited.
     pub(super) fn is_any_awaited(&self) -> bool {
-        self.0.iter().any(|slot| slot.is_awaited)
+        self.awaited > 0
     }
 
     /// Seconds at `now` that the oldest awaited completion is awaited, 0 if none is.
     pub(super) fn oldest_awaited(&self, now: u32) -> u32 {
-        let awaited = self.0.iter().filter(|slot| slot.is_awaited);
+        let awaited = self.slots.iter().filter(|slot| slot.is_awaited);
         let ages = awaited.map(|slot| now.wrapping_sub(slot.posted));
         ages.max().unwrap_or(0)
     }

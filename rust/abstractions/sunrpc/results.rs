@@ -59,6 +59,13 @@ impl<'a> Results<'a> {
         unsafe { (*self.raw()).rq_vers }
     }
 
+    /// Returns true if nfsd has validated the peer: one of its Calls, maybe this one, had a good file
+    /// handle (`svc_xprt_set_valid`). Takes no lock.
+    pub(crate) fn is_peer_valid(&self) -> bool {
+        // SAFETY: `rq_xprt` is live by the invariant of `Rqst`, as the thread has a reference to it.
+        unsafe { bindings::xprt_test_flag(self.0.xprt(), bindings::XPT_PEER_VALID) }
+    }
+
     /// The number of bytes of the encoded results.
     pub(crate) fn result_len(&self) -> usize {
         let parts = self.result_parts();

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lines: the Calls of peers of one standing that wait for pages, and the pages that such Calls have.
+//!
+//! A device's [`Stock`] has a line for each [`Standing`], under its lock. The budgets of lines do not
+//! overlap: peers that nfsd has not validated take no pages from the others, nor a place in their
+//! line. A Call counts as what its peer was when it asked for pages until these come back, whatever
+//! becomes of the peer meanwhile: the [`Loan`] remembers.
+
+use super::{
+    call::Call,
+    pool::{
+        Pools,
+        LARGE, //
+    },
+    stats,
+    stock::Stock, //
+};
+use crate::abstractions::{
+    rdma::transfer::Transfer,
+    ring::Ring, //
+};
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+use kernel::prelude::*;
+use svcrdma_proto::{
+    shares::{
+        Budget,
+        Standing, //
+    },
+    shortage::Queue, //
+};
+
+/// Calls that can wait for pages in a line: no connection fills it alone.
+const WAITING: usize = 4 * stats::MOST_CREDITS as usize;
+
+/// Returns what peers of `standing` may have of a device's pages.
+fn budget(standing: Standing) -> Budget {
+    let device = stats::READ_PAGES.get() as usize;
+    let alone = stats::READ_PAGES_CONNECTION.get() as usize;
+    Budget::new(standing, device, alone, LARGE)
+}
+
+/// A sink whose pages count in a line until [`Pools`] has it back.
+pub(super) struct Loan {
+    sink: KBox<Transfer>,
+    standing: Standing,
+    pages: usize,
+}
+
+impl Loan {
+    /// Takes the sink out, for the line's [`Line::put`].
+    pub(super) fn end(self) -> (KBox<Transfer>, Standing, usize) {
+        (self.sink, self.standing, self.pages)
+    }
+
+    /// Returns the pages that count, and in which line.
+    pub(super) fn charge(&self) -> (Standing, usize) {
+        (self.standing, self.pages)
+    }
+}
+
+impl Deref for Loan {
+    type Target = Transfer;
+
+    fn deref(&self) -> &Transfer {
+        &self.sink
+    }
+}
+
+impl DerefMut for Loan {
+    fn deref_mut(&mut self) -> &mut Transfer {
+        &mut self.sink
+    }
+}
+
+/// The line of the peers of one standing.
+pub(super) struct Line {
+    standing: Standing,
+    waiting: Ring<Call>,
+    /// Pages that these are going to have.
+    wanted: usize,
+    /// Pages that Calls have.
+    lent: usize,
+    /// For how long the Calls have waited.
+    queue: Queue,
+}
+
+impl Line {
+    /// Makes a line without room.
+    pub(super) fn new(standing: Standing) -> Self {
+        Self {
+            standing,
+            waiting: Ring::none(),
+            wanted: 0,
+            lent: 0,
+            queue: Queue::default(),
+        }
+    }
+
+    /// Makes room for Calls. May sleep.
+    pub(super) fn room() -> Result<Ring<Call>> {
+        Ring::with_capacity(WAITING)
+    }
+
+    /// Opens the line with that room; returns what it had.
+    pub(super) fn open(&mut self, room: Ring<Call>) -> Ring<Call> {
+        core::mem::replace(&mut self.waiting, room)
+    }
+
+    /// Has `call` wait for pages; gives it back when too many do.
+    pub(super) fn wait(&mut self, call: Call) -> Result<(), Call> {
+        let pages = call.sink_pages();
+        self.waiting.push(call)?;
+        self.wanted = self.wanted.saturating_add(pages);
+        Ok(())
+    }
+
+    /// Takes the Call that waits longest.
+    pub(super) fn pop(&mut self) -> Option<Call> {
+        let call = self.waiting.pop()?;
+        let pages = call.sink_pages();
+        self.wanted = self.wanted.saturating_sub(pages);
+        self.queue.leave(count(pages));
+        Some(call)
+    }
+
+    /// Returns the Call that waits longest.
+    pub(super) fn front(&mut self) -> Option<&mut Call> {
+        self.waiting.front_mut()
+    }
+
+    /// Returns how many Calls wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns true if none do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Returns true if the budget allows for a Call of `pages` pages.
+    pub(super) fn fits(&self, pages: usize) -> bool {
+        budget(self.standing).fits(self.lent, pages)
+    }
+
+    /// Returns true if a Call waits for the budget.
+    pub(super) fn is_blocked(&mut self) -> bool {
+        let pages = self.front().map(|call| call.sink_pages());
+        pages.is_some_and(|pages| !self.fits(pages))
+    }
+
+    /// Lends a sink with `pages` pages.
+    pub(super) fn lend(&mut self, sink: KBox<Transfer>, pages: usize) -> Loan {
+        self.lent = self.lent.saturating_add(pages);
+        Loan {
+            sink,
+            standing: self.standing,
+            pages,
+        }
+    }
+
+    /// A [`Loan`] of `pages` pages has ended.
+    pub(super) fn put(&mut self, pages: usize) {
+        self.lent = self.lent.saturating_sub(pages);
+    }
+
+    /// Returns how many pages Calls have.
+    pub(super) fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// Returns how many pages a connection may have. What waits counts as lent: a connection that asks
+    /// must not find more because the refill is slow.
+    fn share(&self) -> usize {
+        let lent = self.lent.saturating_add(self.wanted);
+        budget(self.standing).share(lent)
+    }
+}
+
+/// The lines of a device.
+pub(super) struct Lines {
+    /// How often they were looked at; wraps around.
+    looks: u32,
+    validated: Line,
+    unvalidated: Line,
+}
+
+impl Lines {
+    /// Makes lines without room.
+    pub(super) fn new() -> Self {
+        Self {
+            looks: 0,
+            validated: Line::new(Standing::Validated),
+            unvalidated: Line::new(Standing::Unvalidated),
+        }
+    }
+
+    /// Returns that of the peers of `standing`.
+    pub(super) fn of(&mut self, standing: Standing) -> &mut Line {
+        match standing {
+            Standing::Validated => &mut self.validated,
+            Standing::Unvalidated => &mut self.unvalidated,
+        }
+    }
+
+    /// Returns true if no Call waits.
+    pub(super) fn are_empty(&self) -> bool {
+        self.validated.is_empty() && self.unvalidated.is_empty()
+    }
+
+    /// Returns how many Calls wait.
+    pub(super) fn waiting(&self) -> usize {
+        let validated = self.validated.len();
+        validated.saturating_add(self.unvalidated.len())
+    }
+}
+
+impl Stock {
+    /// Returns true if a Call of `standing` and `pages` pages need not wait for another one: those of
+    /// validated peers have precedence in what there is.
+    pub(super) fn is_first(&mut self, standing: Standing, pages: usize) -> bool {
+        let line = self.lines.of(standing);
+        let may_go = line.is_empty() && line.fits(pages);
+        let first = &mut self.lines.validated;
+        may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked())
+    }
+
+    /// Returns true if Calls of `standing` wait until others give pages back, as no more may be lent or
+    /// can be made.
+    fn is_short(&mut self, standing: Standing) -> bool {
+        let no_memory = self.no_memory;
+        let line = self.lines.of(standing);
+        line.is_blocked() || (no_memory && !line.is_empty())
+    }
+}
+
+impl Pools {
+    /// Returns how many pages a connection of `standing` may have.
+    pub(super) fn share(&self, standing: Standing) -> usize {
+        self.inner.lock().lines.of(standing).share()
+    }
+
+    /// Returns true if Calls of `standing` wait until others give pages back.
+    pub(super) fn is_short(&self, standing: Standing) -> bool {
+        self.inner.lock().is_short(standing)
+    }
+
+    /// Returns the number of a new look at the lines.
+    pub(super) fn number_look(&self) -> u32 {
+        let lines = &mut self.inner.lock().lines;
+        lines.looks = lines.looks.wrapping_add(1);
+        lines.looks
+    }
+
+    /// Looks at the line of `standing`; returns the pages of Calls that have waited for too long until
+    /// others give some back, or none if no Call waits.
+    pub(super) fn look_at_line(&self, standing: Standing) -> Option<u32> {
+        let mut inner = self.inner.lock();
+        let line = inner.lines.of(standing);
+        let late = line.queue.look(count(line.wanted));
+        if line.is_empty() {
+            return None;
+        }
+        let is_short = inner.is_short(standing);
+        Some(if is_short { late } else { 0 })
+    }
+
+    /// Gives what was done about Calls of `standing` that were late some time to work.
+    pub(super) fn restart_line(&self, standing: Standing) {
+        self.inner.lock().lines.of(standing).queue.restart();
+    }
+}
+
+/// Returns a number of pages as the watch of a line counts it: there are never more.
+pub(super) fn count(pages: usize) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
