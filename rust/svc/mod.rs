@@ -16,7 +16,8 @@
 //! `device` has what connections share, the table of `connections`, its `hardware` and the `pool`s
 //! they borrow from, whose `stock` `refill` fills; a connection's `quota` of pages for Read chunks and
 //! `space` for replies bound what it keeps from others, and `own_receives` are what it has where none
-//! are shared.
+//! are shared. Calls wait for such pages in the `line` that their peer's `standing` puts them into;
+//! `shortage` closes connections that keep pages others wait for.
 //! `watchdog` closes what makes no progress and looks after the table of `ports` that listen,
 //! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
 //! what has ended, and `cause` says why.

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Options that take no value.
-const FLAGS: &[&str] = &["allow-remote", "json", "quick"];
+const FLAGS: &[&str] = &["allow-remote", "json", "quick", "valid"];
 
 /// What every command has.
 const COMMON: &[&str] = &["allow-remote"];

@@ -21,7 +21,7 @@ use svcrdma_proto::chunk::{ReadSegment, Segment};
 
 /// Its options.
 pub(crate) const OPTIONS: &[&str] = &[
-    "kind", "depth", "count", "size", "file", "pause", "patience",
+    "kind", "depth", "count", "size", "file", "pause", "patience", "valid",
 ];
 
 /// How often the progress is told.
@@ -150,6 +150,9 @@ impl Load {
         };
         let mut peer = Peer::connect(&args.target()?, manners)?;
         let mut granted = Granted::new(self.first_grant(&mut peer)?);
+        if args.text("valid").is_some() {
+            peer.getattr()?;
+        }
         let memory = peer.region(depth as usize * self.size as usize)?;
         let mut idle: Vec<u32> = (0..depth).collect();
         let mut under_way = HashMap::new();

@@ -63,6 +63,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                                 for read it has to have depth times size bytes
                --pause MS       time to let go by when connected, before anything is sent (0)
                --patience S     seconds without any reply before it gives up (60)
+               --valid          with a GETATTR first, after which Linux servers know the peer
   storm      open connections at once, retry those that fail, then end all at once
                --count N        connections (1)
                --calls N        GETATTRs of each (2)
