@@ -6,7 +6,9 @@
 //! given make up for the time that they may take at the lowest rate that is borne, and each completed
 //! piece of work for a second: a distant peer with small Calls need not reach that rate. So a peer
 //! that stands still falls behind by a second in each, one that trickles along nearly as fast, and one
-//! that keeps the rate never.
+//! that keeps the rate never. Time in which nothing is awaited makes up for itself.
+//!
+//! Times are in milliseconds since some moment.
 
 /// Milliseconds that each completed piece of work makes up for.
 const EACH: u64 = 1000;
@@ -16,41 +18,51 @@ const EACH: u64 = 1000;
 pub struct Pace {
     /// Milliseconds, at the last look.
     behind: u64,
-    /// Bytes and pieces of work that were completed since.
+    /// When that was.
+    looked: u64,
+    /// Since when a completion is awaited, if one is.
+    since: Option<u64>,
+    /// Milliseconds before that, but after the last look, in which one was.
+    awaited: u64,
+    /// Bytes and pieces of work that were completed since the last look.
     bytes: u64,
     pieces: u64,
-    /// A completion was awaited at the last look, and one or the other all the time since.
-    is_busy: bool,
 }
 
 impl Pace {
+    /// A completion is awaited from now on, or none any more, if that is another state than before;
+    /// the clock is read only then.
+    pub fn set_awaited(&mut self, is_awaited: bool, clock: impl FnOnce() -> u64) {
+        match (self.since, is_awaited) {
+            (None, true) => self.since = Some(clock()),
+            (Some(since), false) => {
+                let awaited = clock().saturating_sub(since);
+                self.awaited = self.awaited.saturating_add(awaited);
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
     /// Work of `bytes` bytes is done.
     pub fn complete(&mut self, bytes: u32) {
         self.bytes = self.bytes.saturating_add(u64::from(bytes));
         self.pieces = self.pieces.saturating_add(1);
     }
 
-    /// No completion is awaited: the peer owes nothing.
-    pub fn rest(&mut self) {
-        self.is_busy = false;
-    }
-
-    /// Looks at the peer, as is done every `seconds`; a completion is awaited now if `is_awaited`. The
-    /// lowest rate is `rate` bytes a second.
-    pub fn look(&mut self, seconds: u32, is_awaited: bool, rate: u32) {
-        let passed = u64::from(seconds).saturating_mul(1000);
-        if self.is_busy && is_awaited {
-            self.behind = self.behind.saturating_add(passed);
-        }
-        let mut made_up = time(self.bytes, rate).saturating_add(self.pieces.saturating_mul(EACH));
-        if !is_awaited {
-            made_up = made_up.saturating_add(passed);
-        }
+    /// Looks at the peer; the lowest rate is `rate` bytes a second.
+    pub fn look(&mut self, now: u64, rate: u32) {
+        let running = self.since.map_or(0, |since| now.saturating_sub(since));
+        let awaited = self.awaited.saturating_add(running);
+        let passed = now.saturating_sub(self.looked);
+        let made_up = time(self.bytes, rate)
+            .saturating_add(self.pieces.saturating_mul(EACH))
+            .saturating_add(passed.saturating_sub(awaited));
         *self = Self {
-            behind: self.behind.saturating_sub(made_up),
-            bytes: 0,
-            pieces: 0,
-            is_busy: is_awaited,
+            behind: self.behind.saturating_add(awaited).saturating_sub(made_up),
+            looked: now,
+            since: self.since.map(|_| now),
+            ..Self::default()
         };
     }
 
@@ -78,19 +90,20 @@ mod tests {
     use super::*;
 
     const RATE: u32 = 65536;
-    const LOOK: u32 = 2;
 
-    /// How far a peer is behind at most in an hour, of whom something is awaited all the time, and
-    /// who completes work of `bytes` bytes every `every` seconds.
-    fn hour(bytes: u32, every: u32) -> u32 {
+    /// How far a peer is behind at most in an hour, of whom a piece of work of `bytes` bytes is awaited
+    /// for `every` milliseconds, and then nothing for `pause`.
+    fn hour(bytes: u32, every: u64, pause: u64) -> u32 {
         let mut pace = Pace::default();
         let mut most = 0;
-        for second in 1..3600 {
-            if second % every == 0 {
+        for now in (0..3_600_000u64).step_by(100) {
+            let at = now % (every + pause);
+            if at == every % (every + pause) && now > 0 {
                 pace.complete(bytes);
             }
-            if second % LOOK == 0 {
-                pace.look(LOOK, true, RATE);
+            pace.set_awaited(at < every, || now);
+            if now % 2000 == 0 {
+                pace.look(now, RATE);
                 most = most.max(pace.behind(bytes, RATE));
             }
         }
@@ -100,75 +113,76 @@ mod tests {
     #[test]
     fn a_peer_that_stands_still_falls_behind_as_time_goes_by() {
         let mut pace = Pace::default();
-        let behind = [(); 4].map(|()| {
-            pace.look(LOOK, true, RATE);
+        pace.look(5000, RATE);
+        pace.set_awaited(true, || 5500);
+        pace.set_awaited(true, || unreachable!());
+        let behind = [7000, 9000, 11500].map(|now| {
+            pace.look(now, RATE);
             pace.behind(0, RATE)
         });
-        // When it was first looked at, what is awaited may just have been posted.
-        assert_eq!(behind, [0, 2, 4, 6]);
+        assert_eq!((behind, pace.seconds()), ([1, 3, 5], 5));
         assert_eq!(pace.behind(3 * RATE, RATE), 3);
     }
 
     #[test]
     fn a_peer_that_serves_each_read_in_time_and_too_slowly_falls_behind() {
-        // 4 KiB in 14 seconds, while others are awaited.
-        assert!(hour(4096, 14) > 3000);
+        // 4 KiB in 14 seconds.
+        assert!(hour(4096, 14_000, 0) > 3000);
+        // Also if the next one comes only when the last is done.
+        assert!(hour(4096, 14_000, 100) > 3000);
         // Half of the rate, and a second for each.
-        assert!(hour(16 * RATE, 32) > 1000);
+        assert!(hour(16 * RATE, 32_000, 0) > 1000);
+        assert!(hour(16 * RATE, 32_000, 100) > 1000);
     }
 
     #[test]
     fn a_peer_at_the_rate_is_never_behind() {
         for every in [1, 2, 3, 7, 16, 60] {
-            assert!(hour(every * RATE, every) <= LOOK, "{every}");
+            assert_eq!(hour(every * RATE, u64::from(every) * 1000, 0), 0, "{every}");
         }
     }
 
     #[test]
     fn a_distant_peer_with_small_calls_is_never_behind() {
-        assert!(hour(100, 1) <= LOOK);
+        assert_eq!(hour(100, 1000, 0), 0);
+        assert!(hour(100, 1500, 500) <= 1);
     }
 
     #[test]
-    fn a_peer_of_whom_nothing_is_awaited_for_a_moment_is_not_charged() {
+    fn time_in_which_nothing_is_awaited_makes_up_for_itself() {
         let mut pace = Pace::default();
-        for _ in 0..1000 {
-            pace.look(LOOK, true, RATE);
-            pace.complete(1);
-            pace.rest();
-        }
-        assert_eq!(pace.behind(0, RATE), 0);
-        // What it is behind stays, unless it has nothing to do for as long.
-        for _ in 0..11 {
-            pace.look(LOOK, true, RATE);
-        }
-        assert_eq!(pace.behind(0, RATE), 20);
-        pace.rest();
-        pace.look(LOOK, true, RATE);
-        assert_eq!(pace.behind(0, RATE), 20);
-        pace.look(LOOK, false, RATE);
-        assert_eq!(pace.behind(0, RATE), 18);
+        pace.set_awaited(true, || 0);
+        pace.set_awaited(false, || 20_000);
+        pace.set_awaited(false, || unreachable!());
+        pace.look(20_000, RATE);
+        assert_eq!(pace.seconds(), 20);
+        pace.set_awaited(true, || 21_000);
+        pace.set_awaited(false, || 21_500);
+        pace.look(24_000, RATE);
+        assert_eq!(pace.seconds(), 17);
+        pace.look(99_000, RATE);
+        assert_eq!(pace.seconds(), 0);
     }
 
     #[test]
     fn nothing_is_saved_up() {
         let mut pace = Pace::default();
-        pace.look(LOOK, true, RATE);
+        pace.set_awaited(true, || 0);
         pace.complete(u32::MAX);
-        for _ in 0..5 {
-            pace.look(LOOK, true, RATE);
-        }
+        pace.look(2000, RATE);
+        pace.look(10_000, RATE);
         assert_eq!(pace.behind(0, RATE), 8);
     }
 
     #[test]
     fn no_input_is_too_much() {
         let mut pace = Pace::default();
-        for _ in 0..9 {
-            pace.look(u32::MAX, true, 0);
-            assert_eq!(pace.behind(u32::MAX, 0), 0);
+        for now in [u64::MAX, 0, u64::MAX, 1] {
+            pace.set_awaited(now > 0, || now);
+            pace.look(now, 0);
             pace.complete(u32::MAX);
+            assert_eq!(pace.behind(u32::MAX, 0), 0);
         }
-        pace.look(u32::MAX, false, u32::MAX);
+        pace.look(u64::MAX, u32::MAX);
     }
 }

@@ -150,7 +150,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             signals: Signals::new(),
             slots: Slots::new(size.depth)?,
             waiting: Ring::with_capacity(size.waiting)?,
-            progress: progress::Progress::default(),
+            progress: progress::Progress::new(),
             now: 0,
         };
         Ok(pin_init!(Self {
@@ -237,7 +237,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             posted: inner.queue.outstanding(),
             waiting: inner.waiting.len(),
             oldest: inner.slots.oldest_awaited(inner.now),
-            behind: inner.progress.pace.seconds(),
+            behind: inner.progress.seconds(),
         }
     }
 
@@ -262,7 +262,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         inner.now = inner.now.wrapping_add(seconds);
         inner.mark()?;
         let is_awaited = inner.slots.is_any_awaited();
-        inner.progress.pace.look(seconds, is_awaited, rate);
+        inner.progress.look(rate);
         Ok(if is_awaited {
             inner.age(rate)
         } else {
@@ -313,6 +313,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             let slot = self.queue.slot(seq);
             self.slots.fill(slot, seq, since, is_signalled);
         }
+        self.progress.set_awaited(self.slots.is_any_awaited());
         if whole {
             self.retain(first.wrapping_add(count.wrapping_sub(1)));
         }
@@ -345,6 +346,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // SAFETY: The chain names no memory.
         let marked = unsafe { qp.post(index, true) };
         self.slots.fill(index, seq, self.now, true);
+        self.progress.set_awaited(true);
         marked.inspect_err(|e| {
             self.fail(*e);
         })
@@ -357,7 +359,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let largest = posted.max().max(waiting.max()).unwrap_or(0);
         progress::Age {
             oldest: self.slots.oldest_awaited(self.now),
-            behind: self.progress.pace.behind(largest, rate),
+            behind: self.progress.behind(largest, rate),
         }
     }
 
@@ -403,9 +405,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             self.queue.retire(oldest);
             // INVARIANT: Work requests complete in the order of posting, and this one's has.
             let posted = self.slots.clear(index);
-            if !self.slots.is_any_awaited() {
-                self.progress.pace.rest();
-            }
+            self.progress.set_awaited(self.slots.is_any_awaited());
             if let Some(Posted { work, claim }) = posted {
                 // SAFETY: The last work request of `work` has completed, and with it all before it.
                 // `work` is as it was by the type invariant, and is still here.

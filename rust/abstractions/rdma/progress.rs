@@ -3,6 +3,10 @@
 //! Progress: what has completed of the work of a [`Fifo`](super::fifo::Fifo), under its lock, and how
 //! long its peer is waited for.
 
+use kernel::time::{
+    Instant,
+    Monotonic, //
+};
 use svcrdma_proto::pace::Pace;
 
 /// How much a piece of work moves.
@@ -37,17 +41,53 @@ pub(crate) struct Age {
 }
 
 /// What has completed.
-#[derive(Default)]
 pub(super) struct Progress {
-    pub(super) pace: Pace,
+    /// When it was made.
+    since: Instant<Monotonic>,
+    pace: Pace,
     /// Pages that RDMA Reads have filled; wraps around.
     pub(super) filled: u32,
 }
 
 impl Progress {
+    /// Begins with nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            pace: Pace::default(),
+            filled: 0,
+        }
+    }
+
+    /// A completion is awaited, or none.
+    pub(super) fn set_awaited(&mut self, is_awaited: bool) {
+        let since = self.since;
+        self.pace.set_awaited(is_awaited, || millis(since));
+    }
+
+    /// Looks at the peer, of whom `rate` bytes a second are expected.
+    pub(super) fn look(&mut self, rate: u32) {
+        self.pace.look(millis(self.since), rate);
+    }
+
+    /// Seconds that the peer was behind at the last look.
+    pub(super) fn seconds(&self) -> u32 {
+        self.pace.seconds()
+    }
+
+    /// The same, beyond what `bytes` that are under way may take.
+    pub(super) fn behind(&self, bytes: u32, rate: u32) -> u32 {
+        self.pace.behind(bytes, rate)
+    }
+
     /// Work has completed that moved so much.
     pub(super) fn count(&mut self, amount: Amount) {
         self.pace.complete(amount.bytes);
         self.filled = self.filled.wrapping_add(amount.filled);
     }
+}
+
+/// Milliseconds since then.
+fn millis(since: Instant<Monotonic>) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(0)
 }
