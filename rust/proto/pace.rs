@@ -121,7 +121,7 @@ mod tests {
             pace.behind(0, RATE)
         });
         assert_eq!((behind, pace.seconds()), ([1, 3, 5], 5));
-        assert_eq!(pace.behind(3 * RATE, RATE), 3);
+        assert_eq!(pace.behind(3 * RATE, RATE), 2);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! The server looks at its queues at fixed intervals while anything waits. [`Queue`] finds that Calls
 //! have waited for two intervals, [`Holder`] that a connection has done too little for as long, and
-//! [`Largest`] sorts out which of these connections are to be closed.
+//! [`Largest`] which of these connections is to be closed.
 
 /// Intervals that Calls wait, and that a connection does nothing, before that matters.
 pub const INTERVALS: u32 = 2;
@@ -88,35 +88,27 @@ impl Holder {
     }
 }
 
-/// The largest of those that are added, at most `N`.
-pub struct Largest<T, const N: usize>([Option<(u32, T)>; N]);
+/// The largest of those that are added.
+pub struct Largest<T>(Option<(u32, T)>);
 
-impl<T, const N: usize> Default for Largest<T, N> {
+impl<T> Default for Largest<T> {
     fn default() -> Self {
-        Self([const { None }; N])
+        Self(None)
     }
 }
 
-impl<T, const N: usize> Largest<T, N> {
-    /// Adds one that has `pages` pages, if that is not less than all others have.
-    pub fn add(&mut self, pages: u32, one: T) {
-        let mut next = Some((pages, one));
-        for slot in &mut self.0 {
-            let has_more = |kept: &(u32, T)| next.as_ref().is_some_and(|next| kept.0 >= next.0);
-            if !slot.as_ref().is_some_and(has_more) {
-                core::mem::swap(slot, &mut next);
-            }
+impl<T> Largest<T> {
+    /// Adds the one that `one` returns and that has `pages` pages, if no other has as many.
+    pub fn add(&mut self, pages: u32, one: impl FnOnce() -> T) {
+        let most = self.0.as_ref().map_or(0, |largest| largest.0);
+        if pages > most {
+            self.0 = Some((pages, one()));
         }
     }
 
-    /// Returns the largest ones, and no more than have `pages` pages together.
-    pub fn take(self, pages: u32) -> impl Iterator<Item = T> {
-        let mut rest = pages;
-        self.0.into_iter().flatten().map_while(move |(has, one)| {
-            let is_wanted = rest > 0;
-            rest = rest.saturating_sub(has);
-            is_wanted.then_some(one)
-        })
+    /// Returns it with its pages.
+    pub fn take(self) -> Option<(u32, T)> {
+        self.0
     }
 }
 
@@ -219,20 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_come_first_and_as_many_as_are_needed() {
-        let largest = || {
-            let mut largest = Largest::<_, 4>::default();
-            for (i, pages) in [5, 0, 9, 1, 7, 9, 2].into_iter().enumerate() {
-                largest.add(pages, i);
-            }
-            largest
-        };
-        let take = |pages| largest().take(pages).collect::<Vec<_>>();
-        assert_eq!(take(0), []);
-        assert_eq!(take(1), [2]);
-        assert_eq!(take(9), [2]);
-        assert_eq!(take(10), [2, 5]);
-        assert_eq!(take(1000), [2, 5, 4, 0]);
-        assert_eq!(Largest::<u8, 4>::default().take(9).count(), 0);
+    fn the_largest_is_the_first_that_has_the_most() {
+        let mut largest = Largest::default();
+        for (i, pages) in [0, 5, 9, 1, 9, 2].into_iter().enumerate() {
+            largest.add(pages, || i);
+        }
+        assert_eq!(largest.take(), Some((9, 2)));
+        let mut none = Largest::default();
+        none.add(0, || ());
+        assert_eq!(none.take(), None);
     }
 }

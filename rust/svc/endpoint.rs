@@ -316,6 +316,8 @@ impl Endpoint {
     }
 
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
+    // Out of line: its caller's frame is large.
+    #[inline(never)]
     pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);

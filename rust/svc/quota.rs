@@ -20,8 +20,10 @@ pub(super) struct Quota {
     waiting: Ring<Call>,
     /// Whether somebody starts these: starting one may end it, and must not start the next.
     starting: bool,
-    /// What it has kept from others, as the looks for a shortage have found it.
+    /// What the looks for a shortage have found of it.
     pub(super) holder: Holder,
+    /// What it keeps from others now, of each line.
+    pub(super) unserved: [u32; 2],
 }
 
 impl Quota {
@@ -32,6 +34,7 @@ impl Quota {
             waiting: Ring::with_capacity(calls)?,
             starting: false,
             holder: Holder::default(),
+            unserved: [0; 2],
         })
     }
 

@@ -9,6 +9,7 @@
 
 use super::{
     cause::Cause,
+    conn::Shared,
     device::Device,
     endpoint::Endpoint,
     line,
@@ -23,8 +24,8 @@ use svcrdma_proto::{
 /// Milliseconds between two looks.
 pub(super) const INTERVAL: u32 = 500;
 
-/// Connections of a standing that are closed at a time.
-const MOST: usize = 16;
+/// Connections of a standing that are closed at a look.
+const MOST: u32 = 16;
 
 impl Device {
     /// Ends shortages; this is the look with the number `at`. May sleep.
@@ -33,31 +34,55 @@ impl Device {
         if late.iter().all(Option::is_none) {
             return;
         }
-        let mut holders = late.map(|_| Largest::<_, MOST>::default());
         self.for_each(|shared| {
-            let endpoint = shared.snapshot().endpoint;
-            let unserved = endpoint.and_then(|endpoint| endpoint.unserved_pages(at));
-            for (pages, largest) in unserved.into_iter().flatten().zip(&mut holders) {
-                if pages > 0 {
-                    largest.add(pages, shared.clone());
-                }
+            if let Some(endpoint) = shared.snapshot().endpoint {
+                endpoint.look_at_reads(at);
             }
         });
-        for (standing, (late, largest)) in
-            Standing::ALL.into_iter().zip(late.into_iter().zip(holders))
-        {
-            for shared in largest.take(late.unwrap_or(0)) {
-                shared.close(Cause::PageShortage);
-                self.pools.restart_line(standing);
+        for (standing, late) in Standing::ALL.into_iter().zip(late) {
+            self.close_largest(standing, late.unwrap_or(0));
+        }
+    }
+
+    /// Closes connections until these have `late` pages of the line of `standing`.
+    // Out of line, as it is rarely needed.
+    #[inline(never)]
+    fn close_largest(&self, standing: Standing, late: u32) {
+        let mut late = late;
+        for _ in 0..MOST {
+            if late == 0 {
+                return;
             }
+            let mut largest = Largest::default();
+            self.for_each(|shared| largest.add(unserved(shared, standing), || shared.clone()));
+            let Some((pages, shared)) = largest.take() else {
+                return;
+            };
+            shared.close(Cause::PageShortage);
+            self.pools.restart_line(standing);
+            late = late.saturating_sub(pages);
         }
     }
 }
 
+/// Returns how many pages of the line of `standing` the connection keeps from others, as the last look
+/// has found.
+fn unserved(shared: &Shared, standing: Standing) -> u32 {
+    let endpoint = shared.snapshot().endpoint;
+    let unserved = endpoint.map(|endpoint| endpoint.quota.lock().unserved);
+    let pages = unserved
+        .into_iter()
+        .flat_map(|pages| Standing::ALL.into_iter().zip(pages));
+    pages
+        .filter(|(one, _)| *one == standing)
+        .map(|(_, pages)| pages)
+        .sum()
+}
+
 impl Endpoint {
-    /// Returns the pages that are under RDMA Read, for each line that they count in; none if the peer
-    /// serves its Reads well enough. This is the look with the number `at`.
-    fn unserved_pages(&self, at: u32) -> Option<[u32; 2]> {
+    /// Notes how many pages are under RDMA Read for each line, or that the peer serves its Reads well
+    /// enough. This is the look with the number `at`.
+    fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
         let filled = self.fifo.survey(|work| {
             let Work::Read(call) = work else {
@@ -74,8 +99,8 @@ impl Endpoint {
             .iter()
             .fold(0u32, |all, held| all.saturating_add(*held));
         let seconds = stats::SHORTAGE_SECONDS.get();
-        let holder = &mut self.quota.lock().holder;
-        let is_unserved = holder.look(at, all, filled, 1000 / INTERVAL, seconds);
-        is_unserved.then_some(held)
+        let mut quota = self.quota.lock();
+        let is_unserved = quota.holder.look(at, all, filled, 1000 / INTERVAL, seconds);
+        quota.unserved = if is_unserved { held } else { [0; 2] };
     }
 }

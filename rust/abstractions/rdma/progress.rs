@@ -88,6 +88,8 @@ impl Progress {
 }
 
 /// Milliseconds since then.
+// Out of line: scripts/allow-panics names it.
+#[inline(never)]
 fn millis(since: Instant<Monotonic>) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(0)
 }
