@@ -76,6 +76,17 @@ impl DerefMut for Loan {
     }
 }
 
+/// The pages that Calls wait for.
+#[derive(Clone, Copy)]
+pub(super) enum Awaited {
+    /// Those that Calls in the line of that standing have.
+    Of(Standing),
+    /// Those of any line, as there is no memory for more.
+    Any,
+    /// New ones.
+    New,
+}
+
 /// The line of the peers of one standing.
 pub(super) struct Line {
     standing: Standing,
@@ -229,12 +240,20 @@ impl Stock {
         may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked())
     }
 
-    /// Returns true if Calls of `standing` wait until others give pages back, as no more may be lent or
-    /// can be made.
+    /// Returns true if Calls wait for pages of the line of `standing`: no more of it may be lent, or none
+    /// can be made, for whatever line.
     fn is_short(&mut self, standing: Standing) -> bool {
-        let no_memory = self.no_memory;
-        let line = self.lines.of(standing);
-        line.is_blocked() || (no_memory && !line.is_empty())
+        let no_memory = self.no_memory && !self.lines.are_empty();
+        no_memory || self.lines.of(standing).is_blocked()
+    }
+
+    /// Returns whose pages Calls of `standing` wait for.
+    fn awaited(&mut self, standing: Standing) -> Awaited {
+        match (self.lines.of(standing).is_blocked(), self.no_memory) {
+            (true, _) => Awaited::Of(standing),
+            (false, true) => Awaited::Any,
+            (false, false) => Awaited::New,
+        }
     }
 }
 
@@ -244,7 +263,7 @@ impl Pools {
         self.inner.lock().lines.of(standing).share()
     }
 
-    /// Returns true if Calls of `standing` wait until others give pages back.
+    /// Returns true if Calls wait until those of `standing` give pages back.
     pub(super) fn is_short(&self, standing: Standing) -> bool {
         self.inner.lock().is_short(standing)
     }
@@ -256,17 +275,16 @@ impl Pools {
         lines.looks
     }
 
-    /// Looks at the line of `standing`; returns the pages of Calls that have waited for too long until
-    /// others give some back, or none if no Call waits.
-    pub(super) fn look_at_line(&self, standing: Standing) -> Option<u32> {
+    /// Looks at the line of `standing`; returns the pages of Calls that have waited for too long, and
+    /// whose they wait for, or none if no Call waits.
+    pub(super) fn look_at_line(&self, standing: Standing) -> Option<(u32, Awaited)> {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(standing);
         let late = line.queue.look(count(line.wanted));
-        if line.is_empty() {
-            return None;
+        match line.is_empty() {
+            true => None,
+            false => Some((late, inner.awaited(standing))),
         }
-        let is_short = inner.is_short(standing);
-        Some(if is_short { late } else { 0 })
     }
 
     /// Gives what was done about Calls of `standing` that were late some time to work.

@@ -12,7 +12,10 @@ use super::{
     conn::Shared,
     device::Device,
     endpoint::Endpoint,
-    line,
+    line::{
+        self,
+        Awaited, //
+    },
     stats,
     work::Work, //
 };
@@ -40,21 +43,23 @@ impl Device {
             }
         });
         for (standing, late) in Standing::ALL.into_iter().zip(late) {
-            self.close_largest(standing, late.unwrap_or(0));
+            if let Some((pages, awaited)) = late {
+                self.close_largest(standing, pages, awaited);
+            }
         }
     }
 
-    /// Closes connections until these have `late` pages of the line of `standing`.
+    /// Closes connections until they give back `late` pages, which Calls of `standing` wait for.
     // Out of line, as it is rarely needed.
     #[inline(never)]
-    fn close_largest(&self, standing: Standing, late: u32) {
+    fn close_largest(&self, standing: Standing, late: u32, awaited: Awaited) {
         let mut late = late;
         for _ in 0..MOST {
             if late == 0 {
                 return;
             }
             let mut largest = Largest::default();
-            self.for_each(|shared| largest.add(unserved(shared, standing), || shared.clone()));
+            self.for_each(|shared| largest.add(unserved(shared, awaited), || shared.clone()));
             let Some((pages, shared)) = largest.take() else {
                 return;
             };
@@ -65,18 +70,17 @@ impl Device {
     }
 }
 
-/// Returns how many pages of the line of `standing` the connection keeps from others, as the last look
-/// has found.
-fn unserved(shared: &Shared, standing: Standing) -> u32 {
+/// Returns how many of those pages the connection keeps from others, as the last look has found.
+fn unserved(shared: &Shared, awaited: Awaited) -> u32 {
     let endpoint = shared.snapshot().endpoint;
     let unserved = endpoint.map(|endpoint| endpoint.quota.lock().unserved);
-    let pages = unserved
-        .into_iter()
-        .flat_map(|pages| Standing::ALL.into_iter().zip(pages));
-    pages
-        .filter(|(one, _)| *one == standing)
-        .map(|(_, pages)| pages)
-        .sum()
+    let lines = unserved.into_iter().flatten().zip(Standing::ALL);
+    let counted = lines.filter(|(_, standing)| match awaited {
+        Awaited::Of(one) => *standing == one,
+        Awaited::Any => true,
+        Awaited::New => false,
+    });
+    counted.fold(0, |all, (pages, _)| all.saturating_add(pages))
 }
 
 impl Endpoint {
