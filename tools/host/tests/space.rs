@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reply memory: threads of nfsd and peers, some of which take no Replies. The pages of all Replies are
+//! bounded, and no peer that takes its Replies waits for ever.
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use svcrdma_proto::space::Standing;
+
+const THREADS: usize = 4;
+const PEERS: usize = 6;
+
+/// Pages of the largest Reply.
+const REPLY: i32 = 9;
+
+/// An event, about the peer or the thread of this number.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A Call of the peer has arrived.
+    Arrive(usize),
+    /// The thread takes a connection from the queue of those that are ready, and a Call of its.
+    Take(usize),
+    /// The thread sends a Reply of so many pages, or drops the Call if there are none.
+    Send(usize, i32),
+    /// sunrpc counts the Call of the thread as done.
+    End(usize),
+    /// The peer takes its oldest Reply, if it takes any.
+    Complete(usize),
+}
+
+/// A peer and its connection.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    takes_replies: bool,
+    /// Calls in the inbox.
+    waiting: u32,
+    /// A thread is about to take a Call (XPT_BUSY).
+    is_busy: bool,
+    running: i32,
+    /// Pages of the Replies that wait for the peer.
+    replies: VecDeque<i32>,
+    is_missed: bool,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug)]
+enum Thread {
+    Idle,
+    /// It has a Call of this peer.
+    Handles(usize),
+    /// It has sent the Reply.
+    Sent(usize),
+}
+
+/// A server with one device.
+struct Server {
+    limit: i32,
+    connection_limit: u32,
+    peers: Vec<Peer>,
+    threads: [Thread; THREADS],
+    ready: VecDeque<usize>,
+}
+
+impl Server {
+    fn new(limit: i32, connection_limit: u32, takes_replies: &[bool]) -> Self {
+        let peer = |&takes_replies: &bool| Peer {
+            takes_replies,
+            ..Peer::default()
+        };
+        Self {
+            limit,
+            connection_limit,
+            peers: takes_replies.iter().map(peer).collect(),
+            threads: [Thread::Idle; THREADS],
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Pages of all Replies.
+    fn sum(&self) -> i32 {
+        self.peers.iter().flat_map(|peer| &peer.replies).sum()
+    }
+
+    /// As `svc_xprt_enqueue` and `xpo_has_wspace` do.
+    fn enqueue(&mut self, number: usize) {
+        let left = i64::from(self.limit - self.sum());
+        let peer = &mut self.peers[number];
+        if peer.is_busy || peer.waiting == 0 {
+            return;
+        }
+        let standing = Standing {
+            held: peer.replies.iter().sum(),
+            running: peer.running,
+            limit: self.connection_limit,
+            left,
+        };
+        match standing.has_space() {
+            true => {
+                peer.is_busy = true;
+                self.ready.push_back(number);
+            }
+            false => peer.is_missed = true,
+        }
+    }
+
+    /// Has `event` happen, if it can; returns whether it did.
+    fn step(&mut self, event: Event) -> bool {
+        match event {
+            Event::Arrive(number) => {
+                self.peers[number].waiting += 1;
+                self.enqueue(number);
+            }
+            Event::Take(thread) => return self.take(thread),
+            Event::Send(thread, pages) => {
+                let Thread::Handles(number) = self.threads[thread] else {
+                    return false;
+                };
+                self.threads[thread] = Thread::Sent(number);
+                if pages > 0 {
+                    self.peers[number].replies.push_back(pages);
+                }
+            }
+            Event::End(thread) => {
+                let Thread::Sent(number) = self.threads[thread] else {
+                    return false;
+                };
+                self.threads[thread] = Thread::Idle;
+                self.peers[number].running -= 1;
+                self.enqueue(number);
+            }
+            Event::Complete(number) => return self.complete(number),
+        }
+        true
+    }
+
+    fn take(&mut self, thread: usize) -> bool {
+        if !matches!(self.threads[thread], Thread::Idle) {
+            return false;
+        }
+        let Some(number) = self.ready.pop_front() else {
+            return false;
+        };
+        self.threads[thread] = Thread::Handles(number);
+        let peer = &mut self.peers[number];
+        peer.running += 1;
+        peer.waiting -= 1;
+        peer.is_busy = false;
+        self.enqueue(number);
+        true
+    }
+
+    fn complete(&mut self, number: usize) -> bool {
+        let peer = &mut self.peers[number];
+        if !peer.takes_replies || peer.replies.pop_front().is_none() {
+            return false;
+        }
+        if std::mem::take(&mut peer.is_missed) {
+            self.enqueue(number);
+        }
+        true
+    }
+
+    /// Goes on until nothing can happen any more but the arrival of Calls.
+    fn settle(&mut self) {
+        let mut has_moved = true;
+        while has_moved {
+            has_moved = false;
+            for thread in 0..THREADS {
+                has_moved |= self.step(Event::Take(thread));
+                has_moved |= self.step(Event::Send(thread, REPLY));
+                has_moved |= self.step(Event::End(thread));
+            }
+            for number in 0..self.peers.len() {
+                has_moved |= self.step(Event::Complete(number));
+            }
+        }
+    }
+
+    fn check(&self) -> Verdict {
+        let most = (self.limit - 1).max(0) + REPLY * (PEERS + THREADS) as i32;
+        prop_assert!(self.sum() <= most, "{} pages, bound {most}", self.sum());
+        Ok(())
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = pick![
+        3 => (0..PEERS).prop_map(Event::Arrive),
+        4 => (0..THREADS).prop_map(Event::Take),
+        2 => (0..THREADS, 0..=REPLY).prop_map(|(thread, pages)| Event::Send(thread, pages)),
+        2 => (0..THREADS).prop_map(Event::End),
+        2 => (0..PEERS).prop_map(Event::Complete),
+    ];
+    prop::collection::vec(event, 0..400)
+}
+
+/// All threads are free for the Calls of one peer after the other.
+#[test]
+fn peers_that_take_no_replies_hold_one_each_beyond_the_limit() {
+    let mut server = Server::new(1, u32::MAX, &[false; PEERS]);
+    for number in 0..PEERS {
+        for _ in 0..THREADS {
+            server.step(Event::Arrive(number));
+        }
+        for thread in 0..THREADS {
+            server.step(Event::Take(thread));
+        }
+        for thread in 0..THREADS {
+            server.step(Event::Send(thread, REPLY));
+            server.step(Event::End(thread));
+        }
+        assert!(server.check().is_ok(), "{} pages", server.sum());
+    }
+    server.settle();
+    assert!(server.peers.iter().all(|peer| !peer.replies.is_empty()));
+}
+
+proptest! {
+    #![proptest_config(cases(2048))]
+
+    #[test]
+    fn reply_memory_is_bounded_and_nobody_waits_for_ever(
+        limit in 1..60i32,
+        connection_limit in 1..60u32,
+        takes_replies in prop::collection::vec(any::<bool>(), PEERS),
+        events in events(),
+    ) {
+        let mut server = Server::new(limit, connection_limit, &takes_replies);
+        for event in events {
+            server.step(event);
+            server.check()?;
+        }
+        server.settle();
+        server.check()?;
+        for peer in &server.peers {
+            // Each has at least its first Reply, also beside peers that take none.
+            prop_assert!(peer.waiting == 0 || !peer.takes_replies && !peer.replies.is_empty());
+        }
+    }
+}
