@@ -14,8 +14,6 @@ struct svcrdma_limits {
 	u32 max_send_sge;
 	u32 max_sge_rd;
 	u32 max_cqe;
-	u32 max_srq;
-	u32 max_srq_wr;
 	u32 max_qp_init_rd_atom;
 	u32 num_comp_vectors;
 	/* Pages of a memory region; 0 if there are none of the kind that is needed. */

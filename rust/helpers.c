@@ -389,8 +389,6 @@ void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *
 	out->max_send_sge = attrs->max_send_sge;
 	out->max_sge_rd = attrs->max_sge_rd;
 	out->max_cqe = attrs->max_cqe;
-	out->max_srq = attrs->max_srq;
-	out->max_srq_wr = attrs->max_srq_wr;
 	out->max_qp_init_rd_atom = attrs->max_qp_init_rd_atom;
 	out->num_comp_vectors = dev->num_comp_vectors;
 	out->max_mr_pages = attrs->max_fast_reg_page_list_len;
@@ -440,13 +438,6 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 	flush_work(&cq->work);
 }
 
-/* Waits until no Receive of the queue pair, which is in error, can complete any more. */
-void svcrdma_helper_wait_last_wqe(struct ib_qp *qp)
-{
-	/* Some drivers never say so. */
-	wait_for_completion_timeout(&qp->srq_completion, 5 * HZ);
-}
-
 /*
  * Puts whole pages, at the address iova, into a memory region that is not valid; returns how
  * many it has.
@@ -472,25 +463,10 @@ u64 svcrdma_helper_get_random_u64(void)
 	return get_random_u64();
 }
 
-struct ib_srq *svcrdma_helper_ib_create_srq(struct ib_pd *pd,
-					    struct ib_srq_init_attr *attr)
+int svcrdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+				const struct ib_recv_wr **bad)
 {
-	return ib_create_srq(pd, attr);
-}
-
-void svcrdma_helper_ib_destroy_srq(struct ib_srq *srq)
-{
-	ib_destroy_srq(srq);
-}
-
-int svcrdma_helper_ib_post_srq_recv(struct ib_srq *srq, const struct ib_recv_wr *wr)
-{
-	return ib_post_srq_recv(srq, wr, NULL);
-}
-
-int svcrdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
-{
-	return ib_post_recv(qp, wr, NULL);
+	return ib_post_recv(qp, wr, bad);
 }
 
 int svcrdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
@@ -515,6 +491,23 @@ void svcrdma_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, bool to_d
 int svcrdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
 {
 	return ib_dma_mapping_error(dev, addr);
+}
+
+/* The CPU has written to the page, or may still: what it has written stays. */
+void svcrdma_helper_ib_dma_unmap_page_as_is(struct ib_device *dev, u64 addr)
+{
+	if (!ib_uses_virt_dma(dev))
+		dma_unmap_page_attrs(dev->dma_device, addr, PAGE_SIZE, DMA_FROM_DEVICE,
+				     DMA_ATTR_SKIP_CPU_SYNC);
+}
+
+/* A page that the device receives in goes to the device, or comes back from it. */
+void svcrdma_helper_ib_dma_sync_receive(struct ib_device *dev, u64 addr, bool to_device)
+{
+	if (to_device)
+		ib_dma_sync_single_for_device(dev, addr, PAGE_SIZE, DMA_FROM_DEVICE);
+	else
+		ib_dma_sync_single_for_cpu(dev, addr, PAGE_SIZE, DMA_FROM_DEVICE);
 }
 
 void svcrdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t len)

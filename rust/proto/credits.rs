@@ -3,28 +3,28 @@
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
 //! A grant travels in a reply and says how many Calls may be unanswered. It grows by one with each
-//! reply of a client that uses it, shrinks by one with each reply when the server is short of room,
-//! and is halved at each look at a client that does not. A client uses its grant if it has had as
-//! many Calls unanswered at a time since the last look at it, or has made as many: others may be on
-//! the wire, so how many wait here is too little to go by.
+//! reply to a client that uses it, and is halved at each look at a client that does not. A client
+//! uses its grant if it has had as many Calls unanswered at a time since the last look at it, or has
+//! made as many: others may be on the wire, so the number that wait here is too little to go by.
 //!
-//! What is enforced at once is the room that there is, which no grant exceeds: the client may have
-//! given up a Call that is unanswered here, which it does not count any more. Where room is short it
-//! is held to its grant, too, see [`Credits::over`].
+//! No grant exceeds the credits that posted Receive buffers back. When a grant comes near that number
+//! [`Credits::asks_for_more`] says so; who makes buffers then calls [`Credits::set_backed`]. A look at
+//! a client that does not use its grant lowers the number, to no less than such a client may still
+//! use: it sees the lower grant only with its next replies.
+//!
+//! A client that exceeds its grant finds no buffer for its next message, and harms itself alone. Only
+//! the room that there is for Calls is enforced here.
 //!
 //! Other messages than Calls cost no credit. Of those that nobody waits for a client may send as many
 //! as Calls, and some more.
 
 /// The grant that a connection begins with, unless its limit is lower.
-pub const START: u32 = 32;
-
-/// The grant below which a shortage does not push it.
-const LEAST: u32 = 4;
+pub const START: u32 = 8;
 
 /// How many messages that nobody waits for a client may send beside one for each Call.
 const SLACK: u32 = 1024;
 
-/// The client has more unanswered Calls than there can be credits.
+/// The client has more unanswered Calls than there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
@@ -32,74 +32,56 @@ pub struct Overrun;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unasked;
 
-/// How much room a server has for more Calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// Grants may grow.
-    Plenty,
-    /// They stay as they are.
-    Enough,
-    /// They have to shrink.
-    Short,
-}
-
-impl Room {
-    /// That of a server which has `under_way` unanswered Calls and could take `capacity`.
-    pub fn of(under_way: u32, capacity: u32) -> Self {
-        if under_way <= capacity / 2 {
-            Self::Plenty
-        } else if under_way <= capacity.saturating_sub(capacity / 4) {
-            Self::Enough
-        } else {
-            Self::Short
-        }
-    }
-}
-
 /// Credits of a connection.
 ///
 /// # Invariants
 ///
-/// `grant` and `most` are at least 1; `unanswered` never exceeds `most`, nor `slack` [`SLACK`].
+/// `grant` is at least 1; `grant` and `held` never exceed `backed`; `unanswered` never exceeds
+/// `room`, nor `slack` [`SLACK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// How many Calls we want unanswered at most.
+    /// The most that the next reply grants.
     grant: u32,
     /// How many the client asked for last.
     requested: u32,
+    /// The limit when the last reply was made.
+    limit: u32,
+    /// How many there are Receive buffers for.
+    backed: u32,
     /// How many unanswered Calls there is room for.
-    most: u32,
+    room: u32,
     unanswered: u32,
     /// The most that were unanswered at a time since the last look.
     peak: u32,
     /// Calls since the last look.
     calls: u32,
-    /// The most Calls that a client which keeps to its grants, and has seen all of them, can have
-    /// unanswered.
+    /// The largest grant that a client may still be using which has seen all replies.
     held: u32,
     /// Replies that it has not seen, as they wait to be posted.
     waiting: u32,
-    /// Seconds for which it has had more, in a shortage.
-    over: u32,
+    /// Set once buffers for more credits were asked for, until there are some or the next look.
+    has_asked: bool,
     /// How many messages that nobody waits for it may send yet.
     slack: u32,
 }
 
 impl Credits {
-    /// Begins with [`START`], at most `limit` and at least 1. There is room for `limit` Calls, also
-    /// before the first reply, though a client may use only one credit then.
-    pub fn new(limit: u32) -> Self {
+    /// Begins with [`START`] credits, at most `limit` and at least 1, for which there are buffers.
+    /// There is room for `room` Calls.
+    pub fn new(limit: u32, room: u32) -> Self {
         let grant = START.min(limit).max(1);
         Self {
             grant,
             requested: grant,
-            most: limit.max(1),
+            limit,
+            backed: grant,
+            room: room.max(1),
             unanswered: 0,
             peak: 0,
             calls: 0,
             held: grant,
             waiting: 0,
-            over: 0,
+            has_asked: false,
             slack: SLACK,
         }
     }
@@ -114,6 +96,16 @@ impl Credits {
         self.unanswered
     }
 
+    /// Returns how many credits there are Receive buffers for.
+    pub fn backed(&self) -> u32 {
+        self.backed
+    }
+
+    /// Returns the largest grant that a client may still be using which has seen all replies.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
     /// A Call was received that asks for `requested` credits. `None` of what may be a Call but cannot
     /// be decoded: what it asks for does not count (RFC 8167, section 4.1).
     ///
@@ -121,7 +113,7 @@ impl Credits {
     ///
     /// [`Overrun`] if there is no room for so many; the Call is not counted.
     pub fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
-        if self.unanswered >= self.most {
+        if self.unanswered >= self.room {
             return Err(Overrun);
         }
         self.unanswered = self.unanswered.saturating_add(1);
@@ -132,22 +124,53 @@ impl Credits {
         Ok(())
     }
 
-    /// A Call gets its reply while the server has so much `room`; returns the grant that it carries,
-    /// which is never 0 and, but for that, never above `limit` or the room that there is. The Call
-    /// counts until [`Self::on_end`].
-    pub fn on_reply(&mut self, room: Room, limit: u32) -> u32 {
-        let grant = match room {
-            Room::Plenty if self.is_used() => self.grant.saturating_add(1),
-            Room::Short => self.grant.saturating_sub(1).max(LEAST.min(self.grant)),
-            Room::Plenty | Room::Enough => self.grant,
-        };
-        // INVARIANT: at least 1.
-        self.grant = grant.min(limit).min(self.most).max(1);
+    /// A Call gets its reply; returns the grant that it carries, which is never 0 and, but for that,
+    /// never above `limit`. The Call counts until [`Self::on_end`].
+    pub fn on_reply(&mut self, limit: u32) -> u32 {
+        self.limit = limit;
+        let grown = self.grant.saturating_add(u32::from(self.is_used()));
+        // INVARIANT: At least 1, as `backed` is; at most `backed`.
+        self.grant = grown.min(self.ceiling()).min(self.backed);
         let granted = self.grant.min(self.requested).max(1);
-        // Each reply ends one Call: whoever has used a larger grant comes down to this one like that.
+        // Each reply ends one Call: a client that used a larger grant comes down to this one so.
         self.held = granted.max(self.held.saturating_sub(1));
         self.waiting = self.waiting.saturating_add(1);
         granted
+    }
+
+    /// Returns the most that the client can be granted, whatever there are buffers for.
+    fn ceiling(&self) -> u32 {
+        self.limit.min(self.requested.max(START)).max(1)
+    }
+
+    /// Returns how many credits there should be buffers for: twice as many for a client that uses
+    /// nearly all that there are.
+    pub fn wanted(&self) -> u32 {
+        let is_near = self.grant.saturating_add(self.backed / 4) >= self.backed;
+        match is_near && self.is_used() {
+            true => self
+                .backed
+                .saturating_mul(2)
+                .min(self.ceiling())
+                .max(self.backed),
+            false => self.backed,
+        }
+    }
+
+    /// Returns true if buffers for more credits should be made now. Once, until there are some or
+    /// until the next look.
+    pub fn asks_for_more(&mut self) -> bool {
+        let asks = !self.has_asked && self.wanted() > self.backed;
+        self.has_asked |= asks;
+        asks
+    }
+
+    /// There are posted buffers for `backed` credits: for no fewer than before.
+    pub fn set_backed(&mut self, backed: u32) {
+        if backed > self.backed {
+            self.backed = backed;
+            self.has_asked = false;
+        }
     }
 
     /// A message was received that costs no credit and that nobody waits for.
@@ -160,19 +183,7 @@ impl Credits {
         Ok(())
     }
 
-    /// Returns for how many seconds the client has had more Calls unanswered than its grants allow
-    /// while there was a shortage; there is so much `room`, and `seconds` have passed since it was asked
-    /// last. A client that gives up Calls may have more for as long as the server is at these.
-    pub fn over(&mut self, room: Room, seconds: u32) -> u32 {
-        let most = self.held.saturating_add(self.waiting);
-        self.over = match room == Room::Short && self.unanswered > most {
-            true => self.over.saturating_add(seconds),
-            false => 0,
-        };
-        self.over
-    }
-
-    /// Whether the client has used all of its grant since the last look.
+    /// Returns true if the client has used all of its grant since the last look.
     fn is_used(&self) -> bool {
         self.calls.max(self.peak) >= self.grant
     }
@@ -185,16 +196,24 @@ impl Credits {
     }
 
     /// Looks at the client, as is done every now and then: the next replies grant less to one that
-    /// did not use its grant since the last time. Returns whether it did.
-    pub fn look(&mut self) -> bool {
-        let is_used = self.is_used();
-        if !is_used && self.grant > START {
-            // INVARIANT: at least `START`.
-            self.grant = (self.grant / 2).max(START);
+    /// did not use its grant since the last time, and it needs fewer buffers when it knows. Returns
+    /// how many credits there should be buffers for.
+    pub fn look(&mut self) -> u32 {
+        let mut wanted = self.wanted();
+        if !self.is_used() {
+            if self.grant > START {
+                // INVARIANT: At least `START`.
+                self.grant = (self.grant / 2).max(START);
+            }
+            // INVARIANT: No less than `grant` and `held`.
+            let kept = self.held.saturating_add(self.waiting).max(self.grant);
+            self.backed = kept.max(START).min(self.backed);
+            wanted = self.backed;
         }
+        self.has_asked = false;
         self.calls = 0;
         self.peak = self.unanswered;
-        is_used
+        wanted
     }
 }
 
@@ -204,14 +223,23 @@ mod tests {
 
     const LIMIT: u32 = 128;
 
-    /// A client that always has `depth` Calls unanswered, or as many as it may, makes `count`.
-    fn load(credits: &mut Credits, depth: u32, count: u32, room: Room) -> u32 {
+    /// Those of a connection with room for as many Calls as the limit and some more.
+    fn begin(limit: u32) -> Credits {
+        Credits::new(limit, limit.saturating_add(8))
+    }
+
+    /// A client that always has `depth` Calls unanswered, or as many as it may, makes `count`; buffers
+    /// are made when they are asked for, up to `most`.
+    fn load(credits: &mut Credits, depth: u32, count: u32, most: u32) -> u32 {
         let mut granted = credits.grant();
         for _ in 0..count {
             while credits.unanswered() < depth.min(granted) {
                 assert_eq!(credits.on_call(u32::MAX), Ok(()));
             }
-            granted = credits.on_reply(room, LIMIT);
+            granted = credits.on_reply(LIMIT);
+            if credits.asks_for_more() {
+                credits.set_backed(credits.wanted().min(most));
+            }
             credits.on_end();
         }
         granted
@@ -219,30 +247,30 @@ mod tests {
 
     #[test]
     fn what_cannot_be_decoded_asks_for_nothing() {
-        let mut credits = Credits::new(LIMIT);
+        let mut credits = begin(LIMIT);
         assert_eq!(credits.on_call(None), Ok(()));
-        assert_eq!(credits.on_reply(Room::Enough, LIMIT), START);
+        assert_eq!(credits.on_reply(LIMIT), START);
         assert_eq!(credits.on_call(7), Ok(()));
         assert_eq!(credits.on_call(None), Ok(()));
         for _ in 0..2 {
-            assert_eq!(credits.on_reply(Room::Enough, LIMIT), 7);
+            assert_eq!(credits.on_reply(LIMIT), 7);
         }
     }
 
     #[test]
     fn the_grant_is_between_one_and_the_request() {
         for (limit, requested, grant) in [
-            (32, 128, 32),
-            (32, 8, 8),
+            (32, 128, START),
+            (32, 5, 5),
             (32, 0, 1),
             (0, 128, 1),
             (7, 128, 7),
             (u32::MAX, u32::MAX, START),
         ] {
-            let mut credits = Credits::new(limit);
+            let mut credits = begin(limit);
             assert_eq!(credits.on_call(requested), Ok(()));
             assert_eq!(credits.unanswered(), 1);
-            let granted = credits.on_reply(Room::Plenty, limit);
+            let granted = credits.on_reply(limit);
             assert_eq!((granted, credits.unanswered()), (grant, 1));
             credits.on_end();
             assert_eq!(credits.unanswered(), 0);
@@ -252,104 +280,94 @@ mod tests {
     #[test]
     fn a_busy_client_has_all_there_is() {
         for depth in [1, 16, 64, LIMIT, 1000] {
-            let mut credits = Credits::new(LIMIT);
+            let mut credits = begin(LIMIT);
             // As many Calls as it has to begin with, and one reply for each credit more.
-            let count = START + (LIMIT - START);
-            assert!(load(&mut credits, depth, START - 1, Room::Plenty) <= START + depth);
-            assert_eq!(load(&mut credits, depth, 2 * count, Room::Plenty), LIMIT);
-            assert_eq!(load(&mut credits, depth, count, Room::Enough), LIMIT);
+            assert!(load(&mut credits, depth, START - 1, LIMIT) <= START + depth);
+            assert_eq!(load(&mut credits, depth, 2 * LIMIT, LIMIT), LIMIT);
+            assert_eq!(load(&mut credits, depth, LIMIT, LIMIT), LIMIT);
+        }
+    }
+
+    #[test]
+    fn no_grant_exceeds_what_buffers_back() {
+        let mut credits = begin(LIMIT);
+        assert_eq!(load(&mut credits, LIMIT, 1000, START), START);
+        assert_eq!((credits.backed(), credits.held()), (START, START));
+        // They are asked for again after the next look, and then come.
+        assert!(!credits.asks_for_more());
+        assert_eq!(credits.look(), 2 * START);
+        assert_eq!(load(&mut credits, LIMIT, 1000, 40), 40);
+    }
+
+    #[test]
+    fn no_more_buffers_are_asked_for_than_can_be_granted() {
+        for (limit, requested) in [(20, LIMIT), (LIMIT, 20), (LIMIT, 3)] {
+            let mut credits = begin(LIMIT);
+            for _ in 0..1000 {
+                assert_eq!(credits.on_call(requested), Ok(()));
+                credits.on_reply(limit);
+                credits.on_end();
+                if credits.asks_for_more() {
+                    credits.set_backed(credits.wanted());
+                }
+                assert!(credits.backed() <= limit.min(requested).max(START));
+            }
         }
     }
 
     #[test]
     fn few_calls_leave_the_grant_as_it_is() {
-        let mut credits = Credits::new(LIMIT);
+        let mut credits = begin(LIMIT);
         for _ in 0..100 {
-            assert_eq!(load(&mut credits, 1, START - 1, Room::Plenty), START);
-            credits.look();
+            assert_eq!(load(&mut credits, 1, START - 1, LIMIT), START);
+            assert_eq!(credits.look(), START);
         }
-    }
-
-    #[test]
-    fn a_shortage_takes_with_each_reply() {
-        let mut credits = Credits::new(LIMIT);
-        load(&mut credits, LIMIT, 1000, Room::Plenty);
-        assert_eq!(load(&mut credits, LIMIT, 28, Room::Short), LIMIT - 28);
-        assert_eq!(load(&mut credits, LIMIT, 1000, Room::Short), LEAST);
-        // One that has less keeps it.
-        let mut credits = Credits::new(2);
-        assert_eq!(load(&mut credits, 2, 10, Room::Short), 2);
     }
 
     #[test]
     fn what_is_not_used_goes_back() {
-        let mut credits = Credits::new(LIMIT);
-        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        let mut credits = begin(LIMIT);
+        load(&mut credits, LIMIT, 1000, LIMIT);
         while credits.unanswered() > 0 {
             credits.on_end();
         }
         // It was used since the last look.
-        let grants = [(); 4].map(|()| {
+        let grants = [(); 6].map(|()| {
             credits.look();
             credits.grant()
         });
-        assert_eq!(grants, [LIMIT, LIMIT / 2, START, START]);
-    }
-
-    #[test]
-    fn who_keeps_to_its_grants_is_never_over() {
-        let mut credits = Credits::new(LIMIT);
-        load(&mut credits, LIMIT, 1000, Room::Plenty);
-        // All at once: what the limit takes away is not to be had back at once.
-        for (room, limit, requested) in [
-            (Room::Short, LIMIT, LIMIT),
-            (Room::Plenty, 5, LIMIT),
-            (Room::Plenty, LIMIT, 3),
-            (Room::Short, LIMIT, LIMIT),
-        ] {
-            let mut granted = LIMIT;
-            for _ in 0..300 {
-                while credits.unanswered() < granted {
-                    assert_eq!(credits.on_call(requested), Ok(()));
-                }
-                assert_eq!(credits.over(Room::Short, 2), 0);
-                granted = credits.on_reply(room, limit);
-                credits.on_end();
-                assert_eq!(credits.over(Room::Short, 2), 0);
-            }
-            load(&mut credits, LIMIT, 1000, Room::Plenty);
+        assert_eq!(grants, [LIMIT, 64, 32, 16, START, START]);
+        // The client does not know: its buffers stay, but for those that its next replies free.
+        assert_eq!((credits.held(), credits.backed()), (LIMIT, LIMIT));
+        for i in 1..=LIMIT {
+            load(&mut credits, 1, 1, LIMIT);
+            assert_eq!(credits.look(), (LIMIT - i).max(START));
         }
     }
 
     #[test]
-    fn who_does_not_is_over_until_it_does() {
-        let mut credits = Credits::new(LIMIT);
-        // Before the first reply there is not even as much as that.
-        for _ in 0..START {
-            assert_eq!(credits.on_call(LIMIT), Ok(()));
+    fn replies_that_wait_have_lowered_nothing_yet() {
+        let mut credits = begin(LIMIT);
+        load(&mut credits, LIMIT, 1000, LIMIT);
+        credits.look();
+        for _ in 0..6 {
+            credits.look();
         }
-        assert_eq!(credits.over(Room::Short, 2), 0);
-        assert_eq!(credits.on_call(LIMIT), Ok(()));
-        assert_eq!([(); 2].map(|()| credits.over(Room::Short, 2)), [2, 4]);
-        // Only in a shortage.
-        assert_eq!(credits.over(Room::Enough, 2), 0);
-        assert_eq!(credits.over(Room::Short, 2), 2);
+        for _ in 0..10 {
+            credits.on_reply(5);
+        }
+        assert_eq!(credits.held(), LIMIT - 10);
+        credits.calls = 0;
+        credits.peak = 0;
+        assert_eq!(credits.look(), LIMIT);
         credits.on_end();
-        assert_eq!(credits.over(Room::Short, 2), 0);
-
-        // A shrunken grant that it does not look at.
-        for _ in 0..2 * START {
-            credits.on_reply(Room::Short, LIMIT);
-            credits.on_end();
-            assert_eq!(credits.on_call(LIMIT), Ok(()));
-        }
-        assert_eq!(credits.grant(), LEAST);
-        assert_eq!(credits.over(Room::Short, 2), 2);
+        credits.peak = 0;
+        assert_eq!(credits.look(), LIMIT - 1);
     }
 
     #[test]
     fn what_nobody_waits_for_is_bounded_by_calls() {
-        let mut credits = Credits::new(LIMIT);
+        let mut credits = begin(LIMIT);
         for _ in 0..3 * SLACK {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
             credits.on_end();
@@ -365,83 +383,47 @@ mod tests {
 
     #[test]
     fn slow_calls_keep_their_credits() {
-        let mut credits = Credits::new(LIMIT);
-        load(&mut credits, LIMIT, 1000, Room::Plenty);
+        let mut credits = begin(LIMIT);
+        load(&mut credits, LIMIT, 1000, LIMIT);
         assert_eq!(credits.on_call(LIMIT), Ok(()));
         // Few are made between two looks, but as many as may be are unanswered.
         for _ in 0..10 {
-            assert!(credits.look());
-            assert_eq!(load(&mut credits, LIMIT, START, Room::Plenty), LIMIT);
+            assert_eq!(credits.look(), LIMIT);
+            assert_eq!(load(&mut credits, LIMIT, START, LIMIT), LIMIT);
             assert_eq!(credits.on_call(LIMIT), Ok(()));
         }
     }
 
     #[test]
     fn a_lower_limit_holds_with_the_next_reply() {
-        let mut credits = Credits::new(LIMIT);
-        assert_eq!(credits.on_call(LIMIT), Ok(()));
-        assert_eq!(credits.on_reply(Room::Plenty, 5), 5);
+        let mut credits = begin(LIMIT);
+        load(&mut credits, LIMIT, 1000, LIMIT);
+        assert_eq!(credits.on_reply(5), 5);
+        assert_eq!(credits.held(), LIMIT - 1);
     }
 
     #[test]
-    fn room_is_plenty_up_to_half() {
-        for (under_way, room) in [
-            (0, Room::Plenty),
-            (50, Room::Plenty),
-            (51, Room::Enough),
-            (75, Room::Enough),
-            (76, Room::Short),
-            (u32::MAX, Room::Short),
-        ] {
-            assert_eq!(Room::of(under_way, 100), room, "{under_way}");
-        }
-        assert_eq!(Room::of(0, 0), Room::Plenty);
-        assert_eq!(Room::of(1, 0), Room::Short);
-    }
-
-    #[test]
-    fn grants_that_wait_to_be_posted_bind_nobody() {
-        let mut credits = Credits::new(2 * START);
-        for _ in 0..START {
-            assert_eq!(credits.on_call(START), Ok(()));
-        }
-        for _ in 0..8 {
-            credits.on_reply(Room::Short, 2 * START);
-            assert_eq!(credits.over(Room::Short, 2), 0);
-        }
-        // When they have gone out the client has as many Calls less, and may have no more.
-        for _ in 0..8 {
-            credits.on_end();
-            assert_eq!(credits.over(Room::Short, 2), 0);
-        }
-        assert_eq!(credits.on_call(START), Ok(()));
-        assert_eq!(credits.over(Room::Short, 2), 2);
-    }
-
-    #[test]
-    fn the_room_is_what_counts() {
-        let mut credits = Credits::new(START + 3);
-        assert_eq!(credits.grant(), START);
+    fn the_room_is_what_is_enforced() {
+        let mut credits = begin(START);
         // A client that gives Calls up, or does not count before the first reply.
-        for _ in 0..START + 3 {
+        for _ in 0..START + 8 {
             assert_eq!(credits.on_call(9), Ok(()));
         }
         assert_eq!(credits.on_call(9), Err(Overrun));
-        assert_eq!(credits.unanswered(), START + 3);
+        assert_eq!(credits.unanswered(), START + 8);
         // A reply that has not gone out makes no room.
-        assert_eq!(credits.on_reply(Room::Plenty, 1), 1);
+        assert_eq!(credits.on_reply(1), 1);
         assert_eq!(credits.on_call(9), Err(Overrun));
         credits.on_end();
         assert_eq!(credits.on_call(9), Ok(()));
-        // No limit makes it more.
-        assert_eq!(Credits::new(2).on_reply(Room::Plenty, 9), 2);
     }
 
     #[test]
     fn a_start_of_nothing_is_one_credit() {
-        let mut credits = Credits::new(0);
+        let mut credits = Credits::new(0, 0);
         assert_eq!(credits.on_call(1), Ok(()));
         assert_eq!(credits.on_call(1), Err(Overrun));
+        assert_eq!(credits.on_reply(0), 1);
         // More answers than Calls would be a mistake of ours, not a way to wrap around.
         credits.on_end();
         credits.on_end();

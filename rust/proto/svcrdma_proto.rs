@@ -39,6 +39,7 @@ pub mod layout;
 pub mod pace;
 mod parts;
 mod read;
+pub mod receives;
 pub mod reply;
 mod report;
 pub mod ring;

@@ -18,7 +18,7 @@ use super::{
     },
     hardware::Hardware,
     listen::Listener,
-    own_receives,
+    receives::Receives,
     work::CHAIN, //
 };
 use crate::{
@@ -26,11 +26,12 @@ use crate::{
         page::PAGE_SIZE,
         rdma::{
             cm::CmId,
+            cq::Share,
             qp::{
                 Parts,
                 Qp, //
             },
-            receive_queue::RECEIVE_SIZE, //
+            receive::RECEIVE_SIZE, //
         },
         sunrpc::xprt::{
             New,
@@ -96,8 +97,13 @@ fn try_accept(
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
     let endpoint = shared.device.with_hardware(|hardware| {
-        let endpoint = new_endpoint(hardware, shared, listener.max_pages())?;
-        let qp = new_qp(hardware, id, &endpoint)?;
+        let receives = Receives::new(hardware, shared)?;
+        let vector = hardware.next_vector();
+        let receive_cq = hardware.receive_cq(receives.pool().max(), vector)?;
+        let cqs = (receive_cq, hardware.send_cq(vector)?);
+        let endpoint = new_endpoint(hardware, shared, receives, &cqs, listener.max_pages())?;
+        let qp = new_qp(hardware, id, &endpoint, cqs)?;
+        endpoint.receives.begin()?;
         connect(hardware, shared, &endpoint, qp)?;
         Ok(endpoint)
     })?;
@@ -110,9 +116,14 @@ fn try_accept(
     Ok(vacant.connection(listener, connection, inbox, &local, &peer))
 }
 
+/// Entries of completion queues, for Receives and for all else.
+type Cqs = (Share, Share);
+
 fn new_endpoint(
     hardware: &Hardware,
     shared: &Arc<Shared>,
+    receives: Arc<Receives>,
+    cqs: &Cqs,
     max_pages: u32,
 ) -> Result<Arc<Endpoint>> {
     let thresholds = Thresholds::negotiate(
@@ -126,7 +137,8 @@ fn new_endpoint(
         thresholds,
         max_pages,
         copies: hardware.copies,
-        receives: hardware.own_receives(shared.max_credits)?,
+        receives,
+        queues: [cqs.0.health(), cqs.1.health()],
     };
     Endpoint::new(shared.clone(), parts)
 }
@@ -135,15 +147,13 @@ fn new_qp(
     hardware: &Hardware,
     id: CmId<Shared>,
     endpoint: &Arc<Endpoint>,
+    (receive_cq, send_cq): Cqs,
 ) -> Result<Qp<Endpoint, Shared>> {
-    let vector = hardware.next_vector();
-    let (receives, receive_cq) = hardware.receives(endpoint.receives.as_ref(), vector)?;
     let parts = Parts {
         pd: &hardware.pd,
-        receives,
+        receives: endpoint.receives.pool(),
         receive_cq,
-        first_receives: own_receives::FIRST as usize,
-        send_cq: hardware.send_cq(vector)?,
+        send_cq,
         depth: hardware.send_depth,
         chain: CHAIN,
         max_sge: hardware.max_sge,

@@ -152,6 +152,11 @@ impl Back for Endpoint {
             self.shared.counters.callbacks_too_large.inc();
             return Ok(());
         }
+        if !self.receives.takes_callbacks() {
+            // There was no memory for the buffers that answers come in.
+            self.receives.grow_later();
+            return Err(compat::enobufs());
+        }
         let is_new = self.callbacks.count(call.xid()).map_err(|NoCredit| {
             self.shared.counters.callbacks_without_credit.inc();
             // Until there is a credit, or the time for an answer is over.

@@ -12,10 +12,8 @@ use super::{
         Cause,
         Queue, //
     },
-    conn::{
-        Shared,
-        Unanswered, //
-    },
+    conn::Shared,
+    credits::Unanswered,
     endpoint::Endpoint,
     line::Loan,
     read,
@@ -307,6 +305,7 @@ impl Connect for Connection {
 
     fn bind(&self, channel: Channel) {
         self.endpoint.shared.bind(channel);
+        self.endpoint.receives.bind();
     }
 
     fn detach(&self) {

@@ -26,7 +26,7 @@ pub(super) enum Cause {
     Silent,
     /// Too many wait to be accepted.
     Busy,
-    /// The peer sends more Calls than it has credits.
+    /// The peer has sent more Calls than there can be Receive buffers for.
     CreditOverrun,
     /// A Receive has failed: its status.
     Receive(i32),
@@ -46,8 +46,8 @@ pub(super) enum Cause {
     Results(i32),
     /// nfsd has dropped a Call that needs an answer: the same one is being worked on, say.
     Dropped,
-    /// The device reports an error of a queue by which all its connections receive.
-    SharedQueue,
+    /// The device reports that a completion queue of the connection has failed.
+    CompletionQueue,
     /// The peer sends too many messages that cost no credit and that nobody waits for.
     Unasked,
     /// The peer has had the device invalidate a registration.
@@ -97,7 +97,7 @@ impl Cause {
             Cause::Released => (16, 0),
             Cause::NoMessage => (17, 0),
             Cause::Dropped => (18, 0),
-            Cause::SharedQueue => (19, 0),
+            Cause::CompletionQueue => (19, 0),
             Cause::Unasked => (20, 0),
             Cause::Invalidation => (21, 0),
             Cause::Overflow(queue) => (22, queue.number()),
@@ -143,7 +143,7 @@ impl fmt::Display for Cause {
             Cause::NoMemory => f.write_str("no memory for a Call or its reply"),
             Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
             Cause::Dropped => f.write_str("nfsd has dropped a Call"),
-            Cause::SharedQueue => f.write_str("a shared queue has failed"),
+            Cause::CompletionQueue => f.write_str("a completion queue has failed"),
             Cause::Unasked => f.write_str("too many messages that nobody waits for"),
             Cause::Invalidation => f.write_str("a registration of the server was invalidated"),
             Cause::Overflow(queue) => write!(f, "queue full: {}", queue.name()),

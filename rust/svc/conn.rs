@@ -38,7 +38,10 @@ use crate::abstractions::{
     },
     ring::Refused,
     sunrpc::{
-        backchannel::Channel,
+        backchannel::{
+            Channel,
+            SLOTS, //
+        },
         inbox::{
             Flag,
             Inbox,
@@ -68,15 +71,16 @@ use kernel::{
 };
 use svcrdma_proto::{
     cm::Peer,
-    credits::Credits, //
+    credits::Credits,
+    receives::needed, //
 };
 
 /// What the lock protects.
 pub(super) struct State {
     pub(super) phase: Phase,
-    credits: Credits,
+    pub(super) credits: Credits,
     /// Calls that have come.
-    calls: u64,
+    pub(super) calls: u64,
     /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
     pub(super) waited: u32,
     /// Who awaits replies of the client, while the connection is established.
@@ -95,6 +99,8 @@ pub(crate) struct Shared {
     since: Instant<Monotonic>,
     /// The most credits that there is room for: those that were set when the peer connected.
     pub(super) max_credits: u32,
+    /// The most Calls: each has a Receive buffer, and these are as many as all credits need.
+    pub(super) max_calls: u32,
     pub(super) device: Arc<Device>,
     /// Those of its network namespace.
     pub(super) counters: Arc<Counters>,
@@ -139,9 +145,11 @@ impl Shared {
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
         let limit = stats::CREDITS.get();
+        let max_calls = needed(limit, SLOTS);
+        let inbox = Inbox::new(max_calls as usize)?;
         let state = State {
             phase: Phase::Accepting,
-            credits: Credits::new(limit),
+            credits: Credits::new(limit, max_calls),
             calls: 0,
             waited: 0,
             channel: None,
@@ -154,10 +162,11 @@ impl Shared {
                 peer,
                 since: Instant::now(),
                 max_credits: limit,
+                max_calls,
                 device,
                 counters,
                 offer,
-                inbox: Inbox::new(limit as usize)?,
+                inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
                 is_validated: AtomicFlag::new(false),
@@ -210,6 +219,11 @@ impl Shared {
         };
         drop(state);
         drop(unbound);
+    }
+
+    /// Returns true if somebody awaits replies of the client.
+    pub(super) fn has_channel(&self) -> bool {
+        self.state.lock().channel.is_some()
     }
 
     /// Who awaits replies of the client.
@@ -266,56 +280,20 @@ impl Shared {
         }
     }
 
-    /// A Call has come that asks for so many credits, if that is known; none if it is one too many.
-    pub(super) fn count_call(self: &Arc<Self>, requested: Option<u32>) -> Option<Unanswered> {
-        let mut state = self.state.lock();
-        state.calls = state.calls.wrapping_add(1);
-        let counted = state.credits.on_call(requested);
-        drop(state);
-        counted.ok().map(|()| Unanswered(self.clone()))
-    }
-
-    /// A message has come that costs no credit and that nobody waits for: too many of them end the
-    /// connection, as each takes a Receive buffer from others for a while.
-    pub(super) fn count_unasked(self: &Arc<Self>) {
-        let counted = self.state.lock().credits.on_unasked();
-        if counted.is_err() {
-            self.close(Cause::Unasked);
-        }
-    }
-
-    /// A Call gets its reply: the credits to grant with it, at most `most`.
-    pub(super) fn count_reply(&self, most: u32) -> u32 {
-        let room = self.device.room();
-        let limit = stats::CREDITS.get().min(most);
-        self.state.lock().credits.on_reply(room, limit)
-    }
-
-    /// The credits that the next reply grants at most.
-    pub(super) fn grant(&self) -> u32 {
-        self.state.lock().credits.grant()
-    }
-
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(super) fn tick(self: &Arc<Self>, seconds: u32) {
-        let room = self.device.room();
-        let (late, endpoint, is_busy) = {
+        let (late, endpoint) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
-            let over = state.credits.over(room, seconds);
-            let is_busy = state.credits.look();
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
                     let silent = calls == 0 && waited > stats::FIRST_CALL_SECONDS.get();
-                    let greedy = over > stats::SHORTAGE_SECONDS.get();
-                    let late = silent.then_some(Cause::Silent);
-                    let late = late.or(greedy.then_some(Cause::CreditOverrun));
-                    (late, Some(endpoint.clone()), is_busy)
+                    (silent.then_some(Cause::Silent), Some(endpoint.clone()))
                 }
                 Phase::Pending(_) => {
                     let late = waited > stats::PENDING_SECONDS.get();
-                    (late.then_some(Cause::AcceptTimeout), None, false)
+                    (late.then_some(Cause::AcceptTimeout), None)
                 }
                 Phase::Leaving(_) => {
                     let is_late = state.waited > LEAVING_SECONDS;
@@ -330,7 +308,7 @@ impl Shared {
         };
         match (late, endpoint) {
             (Some(cause), _) => self.close(cause),
-            (None, Some(endpoint)) => endpoint.tick(seconds, is_busy),
+            (None, Some(endpoint)) => endpoint.tick(seconds),
             (None, None) => {}
         }
     }
@@ -338,11 +316,6 @@ impl Shared {
     /// Returns true if only its id is left, which waits for the peer to confirm the disconnect.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Leaving(_))
-    }
-
-    /// How many of its Calls have no reply that is posted.
-    pub(super) fn unanswered(&self) -> u32 {
-        self.state.lock().credits.unanswered()
     }
 
     /// How it is now.
@@ -353,6 +326,7 @@ impl Shared {
             calls: state.calls,
             unanswered: state.credits.unanswered(),
             granted: state.credits.grant(),
+            held: state.credits.held(),
             endpoint: state.phase.endpoint().cloned(),
         }
     }
@@ -368,17 +342,6 @@ impl Shared {
     }
 }
 
-/// A Call that counts against its connection's credits. It goes with the Call, which is dropped when
-/// the last work request of its reply is about to be posted, and before its Receive buffer is: the
-/// client's next Call finds room. Dropping it takes the connection's lock.
-pub(super) struct Unanswered(Arc<Shared>);
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        self.0.state.lock().credits.on_end();
-    }
-}
-
 /// How a connection is.
 pub(super) struct Snapshot {
     /// The name of its phase.
@@ -389,6 +352,8 @@ pub(super) struct Snapshot {
     pub(super) unanswered: u32,
     /// Credits, the most that its next reply grants.
     pub(super) granted: u32,
+    /// The largest grant that its client may still be using.
+    pub(super) held: u32,
     /// Its hardware half, if it is established.
     pub(super) endpoint: Option<Arc<Endpoint>>,
 }

@@ -29,6 +29,7 @@ use crate::abstractions::{
             Name,
             Pd, //
         },
+        receive_budget::Budget,
     },
     workqueue::OwnedQueue,
 };
@@ -53,8 +54,6 @@ use kernel::{
     },
 };
 
-use svcrdma_proto::credits::Room;
-
 /// How long removal waits before it looks again whether all connections are taken down.
 const LOOK_AGAIN: Delta = Delta::from_millis(2);
 
@@ -76,9 +75,10 @@ pub(crate) struct Device {
     state: Mutex<State>,
     #[pin]
     connections: Mutex<Connections>,
-    /// Calls without a posted reply at the last tick, and how many Receive buffers there were.
+    /// Calls without a posted reply at the last tick.
     under_way: Atomic<u32>,
-    capacity: Atomic<u32>,
+    /// Receive buffers of all connections.
+    pub(super) receives: Arc<Budget>,
     pub(super) pools: Pools,
     /// Pages of replies.
     pub(super) held: Held,
@@ -105,13 +105,14 @@ impl Device {
         let pools = Pools::new()?;
         let history = History::new()?;
         let connections = Connections::new()?;
+        let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 ib,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 connections <- new_mutex!(connections, "svcrdma connections"),
                 under_way: Atomic::new(0),
-                capacity: Atomic::new(u32::MAX),
+                receives,
                 pools,
                 held: Held::new(),
                 history,
@@ -137,26 +138,17 @@ impl Device {
             *state = State::Used(self.new_hardware()?);
         }
         match &*state {
-            // The watchdog has it made again.
-            State::Used(hardware) if hardware.is_broken() => Err(EIO),
             State::Used(hardware) => f(hardware),
             _ => Err(ENODEV),
         }
     }
 
-    /// Makes the hardware. What the pools have on the device stays when the rest is made again. May
-    /// sleep.
-    // Of its own, as few connections need it, and it takes stack.
+    /// Makes the hardware. May sleep.
+    // Out of line: rarely needed, and its frame is large.
     #[inline(never)]
     fn new_hardware(&self) -> Result<Arc<Hardware>> {
-        let kept = self.pools.opened();
-        let is_kept = kept.is_some();
-        let hardware = Hardware::new(&self.ib, kept, self.queue.clone())?;
-        if !is_kept {
-            self.pools.open(&hardware.pd, hardware.registers)?;
-        }
-        // That of hardware before says nothing of this.
-        self.capacity.store(u32::MAX, Relaxed);
+        let hardware = Hardware::new(&self.ib)?;
+        self.pools.open(&hardware.pd, hardware.registers)?;
         Ok(hardware)
     }
 
@@ -219,30 +211,14 @@ impl Device {
         (connections, leaving)
     }
 
-    fn has_connections(&self) -> bool {
-        self.connection_counts().0 > 0
-    }
-
     /// Its name.
     pub(super) fn name(&self) -> Name {
         self.ib.name()
     }
 
-    /// The number of Receive buffers, if the device is in use. May sleep.
-    pub(super) fn receives(&self) -> Option<usize> {
-        let shared = match &*self.state.lock() {
-            State::Used(hardware) => hardware.receives.as_ref().map(|r| r.receives.count()),
-            _ => return None,
-        };
-        shared.or_else(|| {
-            let mut count = 0usize;
-            self.for_each(|shared| {
-                let endpoint = shared.snapshot().endpoint;
-                let own = endpoint.map_or(0, |endpoint| endpoint.own_receives());
-                count = count.saturating_add(own);
-            });
-            Some(count)
-        })
+    /// Returns true if it has had a connection. May sleep.
+    pub(super) fn is_used(&self) -> bool {
+        matches!(&*self.state.lock(), State::Used(_))
     }
 
     /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
@@ -258,42 +234,16 @@ impl Device {
             false => self.pools.trim(),
         }
         // While one is being accepted, which may take long, connections are looked after.
-        let outdated = self
-            .state
-            .try_lock()
-            .and_then(|mut state| self.look_at(&mut state));
-        drop(outdated);
-    }
-
-    /// Looks after the hardware; takes it out if it is not as it would be now and has no connections:
-    /// the next one has it made again. If it is broken it has none soon. May sleep.
-    fn look_at(&self, state: &mut State) -> Option<Arc<Hardware>> {
-        let State::Used(hardware) = state else {
-            return None;
-        };
-        // Where nothing is shared nobody is short of it.
-        let capacity = hardware.tick().unwrap_or(u32::MAX);
-        self.capacity.store(capacity, Relaxed);
-        if hardware.is_broken() {
-            self.close_all(Cause::SharedQueue);
-        }
-        if !hardware.is_outdated() || self.has_connections() {
-            return None;
-        }
-        match core::mem::replace(state, State::Unused) {
-            State::Used(outdated) => Some(outdated),
-            _ => None,
+        if let Some(state) = self.state.try_lock() {
+            if let State::Used(hardware) = &*state {
+                hardware.trim();
+            }
         }
     }
 
     /// Calls without a posted reply, at the last tick.
     pub(super) fn under_way(&self) -> u32 {
         self.under_way.load(Relaxed)
-    }
-
-    /// How much room there is for more Calls, as far as the last tick knows. In any context.
-    pub(super) fn room(&self) -> Room {
-        Room::of(self.under_way(), self.capacity.load(Relaxed))
     }
 
     /// Closes all connections. May sleep.

@@ -20,9 +20,9 @@ use super::{
         Queue, //
     },
     conn::Shared,
-    own_receives::OwnReceives,
     quota::Quota,
     read,
+    receives::Receives,
     reply::Reply,
     space::Space,
     stats,
@@ -36,6 +36,7 @@ use crate::abstractions::{
             Completion,
             Status, //
         },
+        cq::Health,
         fifo::{
             Fifo,
             Size,
@@ -64,10 +65,7 @@ use kernel::{
         SpinLock, //
     },
 };
-use svcrdma_proto::{
-    cm::Thresholds,
-    credits::Room, //
-};
+use svcrdma_proto::cm::Thresholds;
 
 /// What an endpoint is made of.
 pub(super) struct Parts {
@@ -78,8 +76,9 @@ pub(super) struct Parts {
     pub(super) max_pages: u32,
     /// Whether all that goes inline is copied.
     pub(super) copies: bool,
-    /// Receive buffers, if they are not shared.
-    pub(super) receives: Option<OwnReceives>,
+    pub(super) receives: Arc<Receives>,
+    /// Those of its completion queues.
+    pub(super) queues: [Arc<Health>; 2],
 }
 
 /// The hardware half of a connection.
@@ -91,8 +90,8 @@ pub(crate) struct Endpoint {
     pub(super) max_pages: u32,
     /// Whether all that goes inline is copied.
     pub(super) copies: bool,
-    /// Receive buffers, if they are not shared.
-    pub(super) receives: Option<OwnReceives>,
+    pub(super) receives: Arc<Receives>,
+    queues: [Arc<Health>; 2],
     /// Set by the device in any context; the watchdog looks at it.
     failed: AtomicFlag,
     /// Whether nfsd has dropped a Call that needs an answer.
@@ -115,9 +114,10 @@ impl Endpoint {
             max_pages,
             copies,
             receives,
+            queues,
         } = parts;
         // Each Call is a Read or a reply, and never both at once.
-        let calls = (shared.max_credits as usize).saturating_add(1);
+        let calls = shared.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
         let fifo = Fifo::new(&Size { depth, waiting })?;
@@ -128,6 +128,7 @@ impl Endpoint {
                 max_pages,
                 copies,
                 receives,
+                queues,
                 failed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
                 callbacks <- Callbacks::new(),
@@ -227,21 +228,19 @@ impl Endpoint {
             .is_there(&self.shared.device.held, running, || waits.inc())
     }
 
-    /// A Call gets its reply: the credits to grant with it.
+    /// A Call gets its Reply: returns the credits to grant with it.
     pub(super) fn count_reply(&self) -> u32 {
-        self.shared.count_reply(self.most_credits())
+        let (granted, asks_for_more) = self.shared.count_reply(self.most_credits());
+        if asks_for_more {
+            self.receives.grow_later();
+        }
+        granted
     }
 
-    /// The credits that there are Receive buffers for, and that the peer may have.
+    /// Returns the most credits that the client may have, whatever there are buffers for.
     fn most_credits(&self) -> u32 {
-        let receives = self.receives.as_ref();
-        let most = receives.map_or(u32::MAX, OwnReceives::most_credits);
+        let most = stats::CREDITS.get().min(self.receives.most_credits());
         most.min(self.shared.most_credits())
-    }
-
-    /// Receive buffers that are its own.
-    pub(super) fn own_receives(&self) -> usize {
-        self.receives.as_ref().map_or(0, OwnReceives::count)
     }
 
     /// Asks to read `pages` more pages, see [`Quota::take`].
@@ -286,7 +285,7 @@ impl Endpoint {
     /// Seconds that a peer may be behind: it is not waited for as long if it keeps what others lack.
     fn patience(&self) -> u32 {
         let most = stats::STALL_SECONDS.get();
-        match self.keeps_read_pages() || self.keeps_receives() || self.keeps_reply_pages() {
+        match self.keeps_read_pages() || self.keeps_reply_pages() {
             true => most.min(stats::SHORTAGE_SECONDS.get()),
             false => most,
         }
@@ -296,11 +295,6 @@ impl Endpoint {
     fn keeps_read_pages(&self) -> bool {
         let standing = self.shared.standing();
         self.quota.lock().used() > 0 && self.shared.device.pools.is_short(standing)
-    }
-
-    /// Whether it has Receive buffers, and most of those that all share are in use.
-    fn keeps_receives(&self) -> bool {
-        self.shared.device.room() == Room::Short && self.shared.unanswered() > 0
     }
 
     /// Whether its replies have pages, and those of all have as many as they may.
@@ -318,9 +312,13 @@ impl Endpoint {
     /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
     // Out of line: its caller's frame is large.
     #[inline(never)]
-    pub(super) fn tick(&self, seconds: u32, is_busy: bool) {
+    pub(super) fn tick(&self, seconds: u32) {
         if self.failed.load(Relaxed) {
             self.shared.close(Cause::QueuePair);
+            return;
+        }
+        if self.queues.iter().any(|queue| queue.is_broken()) {
+            self.shared.close(Cause::CompletionQueue);
             return;
         }
         if self.dropped.load(Relaxed) {
@@ -328,9 +326,7 @@ impl Endpoint {
             return;
         }
         backchannel::tick(self, seconds);
-        if let Some(receives) = &self.receives {
-            receives.tick(is_busy, self.shared.grant());
-        }
+        self.receives.tick();
         match self.fifo.tick(seconds, stats::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
             Err(e) => self.shared.close(Cause::Post(e.to_errno())),

@@ -15,9 +15,9 @@
 //!
 //! `device` has what connections share, the table of `connections`, its `hardware` and the `pool`s
 //! they borrow from, whose `stock` `refill` fills; a connection's `quota` of pages for Read chunks and
-//! `space` for replies bound what it keeps from others, and `own_receives` are what it has where none
-//! are shared. Calls wait for such pages in the `line` that their peer's `standing` puts them into;
-//! `shortage` closes connections that keep pages others wait for.
+//! `space` for replies bound what it keeps from others. `credits` counts its Calls, and `receives` has
+//! the Receive buffers for them. Calls wait for pages in the `line` that their peer's `standing` puts
+//! them into; `shortage` closes connections that keep pages others wait for.
 //! `watchdog` closes what makes no progress and looks after the table of `ports` that listen,
 //! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
 //! what has ended, and `cause` says why.
@@ -28,18 +28,19 @@ mod call;
 mod cause;
 mod conn;
 mod connections;
+mod credits;
 mod device;
 mod endpoint;
 mod hardware;
 mod history;
 mod line;
 mod listen;
-mod own_receives;
 mod phase;
 mod pool;
 mod ports;
 mod quota;
 mod read;
+mod receives;
 mod refill;
 mod reply;
 mod shortage;
@@ -129,8 +130,7 @@ pub(crate) struct Flush(pub(crate) Arc<Server>);
 impl Drop for Flush {
     fn drop(&mut self) {
         self.0.queue.flush();
-        // What ran may have had a receive queue, the last that was queued by the device; now there
-        // is none.
+        // What ran may have queued the refill of a device's pools.
         self.0.queue.flush();
     }
 }

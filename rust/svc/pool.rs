@@ -160,12 +160,6 @@ impl Pools {
         }
     }
 
-    /// What [`Self::open`] was given, until the pools are closed.
-    pub(super) fn opened(&self) -> Option<(Arc<Pd>, Option<Kind>)> {
-        let inner = self.inner.lock();
-        inner.pd.clone().map(|pd| (pd, inner.registers))
-    }
-
     /// The protection domain, until the pools are closed.
     pub(super) fn pd(&self) -> Option<Arc<Pd>> {
         self.inner.lock().pd.clone()

@@ -6,8 +6,8 @@
 //! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
 //! limits can be set there and read in all. Counters grow from insmod, or from the making of the
 //! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
-//! next connection, Call or tick of the watchdog; those about Receives when a device
-//! has no connection, that about registration with its first one.
+//! next connection, Call or tick of the watchdog; that about registration with a device's first
+//! connection.
 
 use crate::abstractions::{
     pernet::{
@@ -126,9 +126,6 @@ host_counters! {
     HOST_CONNECTIONS = c"host_connections";
     /// Listeners that there are now, in all network namespaces.
     HOST_LISTENERS = c"host_listeners";
-    /// Receive buffers that were added because the shared queue ran low, or for the credits of
-    /// connections that have their own.
-    RECEIVES_ADDED = c"receives_added";
     /// Allocations for a reply because a pool was empty.
     POOL_MISSES = c"pool_misses";
 }
@@ -142,8 +139,9 @@ pub(super) const LEAST_READ_PAGES: u32 = 4224;
 limits! {
     /// Most credits granted to a connection: how many Calls it may have unanswered.
     CREDITS = c"credits", 128 in 1..=MOST_CREDITS;
-    /// Receive buffers of 4 KiB that each device starts with.
-    RECEIVES = c"receives_per_device", 1024 in 16..=16384;
+    /// Receive buffers of 4 KiB that all connections of a device together may have, before credits grow
+    /// no more.
+    RECEIVE_BUFFERS = c"receive_buffers_per_device", 16384 in 16..=4194304;
     /// Pages that all connections of a device together may have for Read chunks.
     READ_PAGES = c"read_pages_per_device", 16384 in LEAST_READ_PAGES..=4194304;
     /// Pages that one connection may have for Calls nfsd has not taken; one Call may always read.
@@ -155,7 +153,7 @@ limits! {
     REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
     /// Seconds that a peer may be behind with posted work before the connection is closed.
     STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
-    /// The same for a connection that has what others lack: pages, or Receive buffers.
+    /// The same for a connection that has pages that others lack.
     SHORTAGE_SECONDS = c"shortage_seconds", 15 in 4..=3600;
     /// Bytes a second that a peer must take or give while something is awaited of it.
     MINIMUM_RATE = c"minimum_rate", 65536 in 4096..=1073741824;
@@ -163,9 +161,6 @@ limits! {
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
-    /// Whether each connection has Receive buffers of its own, as where the device cannot share
-    /// them.
-    OWN_RECEIVES = c"own_receives", 0 in 0..=1;
     /// Whether RDMA Reads go to registered memory, as where the device wants that.
     REGISTER_READS = c"register_reads", 0 in 0..=1;
     /// Whether to close all listeners and connections, and have no new ones.

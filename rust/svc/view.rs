@@ -58,7 +58,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
         m,
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
-         standing behind_seconds\n"
+         standing behind_seconds credits_held receives receives_posted\n"
     );
     server.devices.for_each(|device| {
         device.for_each(|shared| {
@@ -84,7 +84,7 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
         now.granted
     );
     let mut behind = 0;
-    match now.endpoint {
+    match &now.endpoint {
         Some(endpoint) => {
             let load = endpoint.load();
             seq_print!(
@@ -104,11 +104,19 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
     }
     seq_print!(
         m,
-        " {} {} {}\n",
+        " {} {} {} {}",
         shared.counters.namespace.number,
         shared.standing().name(),
-        behind
+        behind,
+        now.held
     );
+    match &now.endpoint {
+        Some(endpoint) => {
+            let pool = endpoint.receives.pool();
+            seq_print!(m, " {} {}\n", pool.count(), pool.posted());
+        }
+        None => seq_print!(m, " - -\n"),
+    }
 }
 
 /// The listeners that nfsd has.
@@ -133,15 +141,14 @@ fn show_devices(server: &Server, m: &SeqFile) {
     );
     server.devices.for_each(|device| {
         let stock = device.pools.count();
-        let receives = device.receives();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
             "{} {} {} {} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
-            if receives.is_some() { "used" } else { "unused" },
+            if device.is_used() { "used" } else { "unused" },
             connections,
-            receives.unwrap_or(0),
+            device.receives.used(),
             stock.pages,
             stock.pages_free,
             stock.waiting,

@@ -13,14 +13,10 @@
 
 use super::device::Pd;
 use crate::abstractions::bindings;
-use core::{
-    pin::Pin,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
     error::from_err_ptr,
     ffi::c_void,
-    new_mutex,
     prelude::*,
     sync::{
         atomic::{
@@ -29,13 +25,12 @@ use kernel::{
             Full,
             Relaxed, //
         },
-        Arc,
-        Mutex, //
+        Arc, //
     },
 };
 
-/// What completes in a queue. Not both: completions of Sends are handled in order by one worker,
-/// while whoever drains a queue handles those of Receives beside it.
+/// What completes in a queue: one kind, so that the queues of Receives and of all else are handled at
+/// the same time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completes {
     /// Sends, RDMA Reads and Writes, and the like.
@@ -44,23 +39,29 @@ pub(crate) enum Completes {
     Receives,
 }
 
+/// Says if a completion queue works, also when the queue is gone.
+pub(crate) struct Health(AtomicFlag);
+
+impl Health {
+    /// Returns true if the device has reported that the queue has failed: nothing completes any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
 /// A completion queue.
 ///
 /// # Invariants
 ///
-/// `cq` is a live queue of the device of `pd`.
-#[pin_data(PinnedDrop)]
+/// `cq` is a live queue of the device of `pd`, whose context is `health`.
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
     completes: Completes,
     vector: u32,
-    /// Entries that are not shared out.
+    /// Entries, and those that are not shared out.
+    entries: i32,
     room: Atomic<i32>,
-    /// Whether the device says that it has failed.
-    is_broken: AtomicFlag,
-    /// Held while completions are handled out of turn, see [`Cq::drain`].
-    #[pin]
-    direct: Mutex<()>,
+    health: Arc<Health>,
     pd: Arc<Pd>,
 }
 
@@ -78,35 +79,26 @@ impl Cq {
         vector: u32,
     ) -> Result<Arc<Self>> {
         let room = i32::try_from(entries).map_err(|_| EINVAL)?;
+        let health = Arc::new(Health(AtomicFlag::new(false)), GFP_KERNEL)?;
         // SAFETY: `pd` holds the device.
         let cq = unsafe { bindings::ib_alloc_cq(pd.device_ptr(), entries, vector) };
-        let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
-        let pd = pd.clone();
-        // INVARIANT: The queue was just made.
-        let made = Arc::pin_init(
-            pin_init!(Self {
-                cq,
-                completes,
-                vector,
-                room: Atomic::new(room),
-                is_broken: AtomicFlag::new(false),
-                direct <- new_mutex!((), "svcrdma drain"),
-                pd,
-            }),
-            GFP_KERNEL,
-        );
-        // SAFETY: The queue was just made, and nobody else has it if there is no memory for its
-        // owner.
-        let made = made.inspect_err(|_| unsafe { bindings::ib_free_cq(cq.as_ptr()) })?;
+        // INVARIANT: The queue was just made; its context is set below.
+        let this = Self {
+            cq: NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?,
+            completes,
+            vector,
+            entries: room,
+            room: Atomic::new(room),
+            health,
+            pd: pd.clone(),
+        };
+        let context = Arc::as_ptr(&this.health).cast_mut().cast();
         // Drivers look at the handler first, so it is set last.
-        // SAFETY: The queue is live, and goes before `made`.
-        unsafe {
-            (&raw mut (*cq.as_ptr()).cq_context)
-                .write_volatile(Arc::as_ptr(&made).cast_mut().cast());
-        }
+        // SAFETY: The queue is live, and goes before `health`.
+        unsafe { (&raw mut (*cq).cq_context).write_volatile(context) };
         // SAFETY: As above.
-        unsafe { (&raw mut (*cq.as_ptr()).event_handler).write_volatile(Some(Self::event)) };
-        Ok(made)
+        unsafe { (&raw mut (*cq).event_handler).write_volatile(Some(Self::event)) };
+        Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
     /// # Safety
@@ -116,14 +108,19 @@ impl Cq {
         // SAFETY: By the safety requirements of this function.
         if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
             // CAST: `new` has set it to this type.
-            // SAFETY: The queue goes before its owner.
-            unsafe { (*context.cast::<Self>()).is_broken.store(true, Relaxed) };
+            // SAFETY: The queue goes before its health.
+            unsafe { (*context.cast::<Health>()).0.store(true, Relaxed) };
         }
     }
 
-    /// Whether the device says that it has failed: nothing completes any more.
+    /// Returns true if the device has reported that the queue has failed.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_broken.load(Relaxed)
+        self.health.is_broken()
+    }
+
+    /// Returns true if nobody has a share of it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.room.load(Relaxed) == self.entries
     }
 
     /// The completion vector that it is on.
@@ -146,31 +143,6 @@ impl Cq {
         self.cq.as_ptr()
     }
 
-    /// Handles all completions that are in the queue now, and waits until those that others have
-    /// taken are handled. Sleeps; not from a handler.
-    pub(super) fn drain(&self) {
-        {
-            // Who handles completions directly has copies of them on his stack.
-            let _direct = self.direct.lock();
-            self.poll();
-        }
-        self.flush();
-    }
-
-    /// Handles completions, as many as the queue takes: those that were there before are among
-    /// them.
-    fn poll(&self) {
-        // SAFETY: By the type invariant.
-        let mut left = unsafe { (*self.as_ptr()).cqe };
-        while left > 0 {
-            // SAFETY: By the type invariant.
-            match unsafe { bindings::ib_process_cq_direct(self.as_ptr(), left) } {
-                done if done > 0 => left = left.saturating_sub(done),
-                _ => return,
-            }
-        }
-    }
-
     /// Waits until the worker has handled what it has taken. Sleeps; not from a handler.
     pub(super) fn flush(&self) {
         // SAFETY: By the type invariant; the queue has work as its context is the workqueue.
@@ -178,9 +150,8 @@ impl Cq {
     }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Cq {
-    fn drop(self: Pin<&mut Self>) {
+impl Drop for Cq {
+    fn drop(&mut self) {
         // SAFETY: By the type invariant; queue pairs hold the queues they use.
         unsafe { bindings::ib_free_cq(self.as_ptr()) };
     }
@@ -200,6 +171,11 @@ impl Share {
     /// The queue.
     pub(super) fn cq(&self) -> &Cq {
         &self.cq
+    }
+
+    /// Says if the queue works.
+    pub(crate) fn health(&self) -> Arc<Health> {
+        self.cq.health.clone()
     }
 
     /// Whether this is what queue pairs of `pd` need: of their device, for such work, and with at

@@ -16,11 +16,11 @@ pub(crate) mod fifo;
 pub(crate) mod progress;
 pub(crate) mod qp;
 pub(crate) mod receive;
+pub(crate) mod receive_budget;
+mod receive_chain;
 pub(crate) mod receive_pool;
-pub(crate) mod receive_queue;
 pub(crate) mod registration;
 mod slots;
-pub(crate) mod srq;
 pub(crate) mod transfer;
 
 use super::bindings;
@@ -38,8 +38,6 @@ unsafe impl Plain for bindings::ib_rdma_wr {}
 unsafe impl Plain for bindings::ib_reg_wr {}
 // SAFETY: As above.
 unsafe impl Plain for bindings::ib_recv_wr {}
-// SAFETY: As above, with an `Option` of a function.
-unsafe impl Plain for bindings::ib_srq_init_attr {}
 
 /// All zeros, which C's initializers leave where they name nothing.
 fn zeroed<T: Plain>() -> T {

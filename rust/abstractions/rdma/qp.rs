@@ -28,11 +28,7 @@ use super::{
     device::Pd,
     receive::Receive,
     receive_pool::ReceivePool,
-    registration::Claim,
-    srq::{
-        Receives,
-        Srq, //
-    },
+    registration::Claim, //
 };
 use crate::abstractions::bindings;
 use core::ptr::NonNull;
@@ -92,12 +88,10 @@ struct Slot {
 pub(crate) struct Parts<'a, H: Handler> {
     /// The protection domain.
     pub(crate) pd: &'a Arc<Pd>,
-    /// Where Receives come from: a shared queue, or buffers for one of this queue pair's own.
-    pub(crate) receives: &'a Receives<H>,
-    /// Where they complete: for a queue of its own, one entry more than it may have buffers.
+    /// The buffers for its receive queue.
+    pub(crate) receives: &'a Arc<ReceivePool<H>>,
+    /// Where Receives complete: one entry more than there may be buffers.
     pub(crate) receive_cq: Share,
-    /// How many buffers a queue of its own begins with.
-    pub(crate) first_receives: usize,
     /// Where all else completes: at least `depth + 1` entries.
     pub(crate) send_cq: Share,
     /// How many work requests can be posted at once.
@@ -121,7 +115,6 @@ struct Pair<H: Handler> {
     buffers: Buffers,
     _context: Arc<H>,
     pool: Arc<ReceivePool<H>>,
-    srq: Option<Arc<Srq<H>>>,
     receive_cq: Share,
     send_cq: Share,
     id: RawId,
@@ -144,13 +137,21 @@ pub(crate) struct Qp<H: Handler, E: Events> {
 }
 
 impl<H: Handler> Parts<'_, H> {
+    /// Entries of the receive queue: one for each buffer, and one for the marker of `ib_drain_rq`.
+    fn receives_depth(&self) -> u32 {
+        let most = u32::try_from(self.receives.max()).unwrap_or(u32::MAX);
+        most.saturating_add(1)
+    }
+
     /// Whether all of it is of one device, and each completion queue for its kind of work: the RDMA
     /// core asks for neither.
     fn are_fit(&self) -> bool {
         let sends = self.depth.saturating_add(1);
-        self.receives.pool().is_of(self.pd)
+        self.receives.is_of(self.pd)
             && self.send_cq.fits(self.pd, Completes::Sends, sends)
-            && self.receive_cq.fits(self.pd, Completes::Receives, 0)
+            && self
+                .receive_cq
+                .fits(self.pd, Completes::Receives, self.receives_depth())
     }
 }
 
@@ -159,8 +160,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for parts that do not fit together, `EBUSY` for Receives that another queue pair
-    /// has for its own queue, `ENOMEM`, or the driver's.
+    /// `EINVAL` for parts that do not fit together, `EBUSY` for buffers that another queue pair has,
+    /// `ENOMEM`, or the driver's.
     pub(crate) fn new(id: CmId<E>, context: Arc<H>, parts: Parts<'_, H>) -> Result<Self> {
         if !parts.are_fit() {
             return Err(EINVAL);
@@ -180,20 +181,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         attr.qp_context = Arc::as_ptr(&context).cast_mut().cast();
         attr.send_cq = parts.send_cq.cq().as_ptr();
         attr.recv_cq = parts.receive_cq.cq().as_ptr();
-        let pool = parts.receives.pool().clone();
-        let srq = pool.srq();
-        if srq.is_none() && !pool.claim() {
-            return Err(EBUSY);
-        }
-        match &srq {
-            Some(srq) => attr.srq = srq.as_ptr(),
-            None => {
-                // One more, for the marker of `ib_drain_rq`. CAST: The caller has cut it to the
-                // device's limit.
-                attr.cap.max_recv_wr = (pool.max as u32).saturating_add(1);
-                attr.cap.max_recv_sge = 1;
-            }
-        }
+        attr.cap.max_recv_wr = parts.receives_depth();
+        attr.cap.max_recv_sge = 1;
         // One more, for the marker of `ib_drain_sq`.
         attr.cap.max_send_wr = parts.depth.saturating_add(1);
         attr.cap.max_send_sge = parts.max_sge;
@@ -208,22 +197,19 @@ impl<H: Handler, E: Events> Qp<H, E> {
             slots,
             buffers,
             _context: context,
-            pool,
-            srq,
+            pool: parts.receives.clone(),
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
             id: RawId(id.as_ptr()),
         };
         // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
         let this = Self { pair, id };
-        if this.pair.srq.is_none() {
-            let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
-            // SAFETY: The queue pair was just made so, for this pool alone by `claim`; the pair's
-            // `drop` closes the pool.
-            unsafe { this.pair.pool.set_own(qp) };
-            this.pair.pool.grow(parts.first_receives)?;
+        let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
+        // SAFETY: The queue pair was just made so; the pair's `drop` closes the pool.
+        match unsafe { this.pair.pool.open(qp) } {
+            true => Ok(this),
+            false => Err(EBUSY),
         }
-        Ok(this)
     }
 
     /// The id.
@@ -335,7 +321,7 @@ impl<H: Handler> Pair<H> {
 
 impl<H: Handler> Drop for Pair<H> {
     fn drop(&mut self) {
-        self.pool.close_own();
+        self.pool.close();
         // Ends the connection, without waiting for the peer. The error only says that there is none
         // (any more).
         // SAFETY: The id is live by the type invariant.
@@ -343,26 +329,17 @@ impl<H: Handler> Drop for Pair<H> {
         // SAFETY: The queue pair is live by the type invariant; nobody posts, as that needs the
         // `Qp`; there is room for the marker.
         unsafe { bindings::ib_drain_sq(self.as_ptr()) };
-        match self.srq {
-            // SAFETY: As above; the queue pair is in error now.
-            Some(_) => unsafe { bindings::wait_last_wqe(self.as_ptr()) },
-            // SAFETY: As above; nobody posts Receives to it, as the pool is closed.
-            None => unsafe { bindings::ib_drain_rq(self.as_ptr()) },
-        }
-        // Not `ib_drain_qp`, as several of them may have each other's Receive completions in hand.
-        // After this no completion names the queue pair: `ib_drain_sq` has seen the last of the
-        // send queue, which only the worker handles, and the last Receive has completed. (Some
-        // drivers never say so of a shared queue. Then the wait has ended after 5 s, and this counts
-        // on what the queue pair had taken of it having been flushed by then. The RDMA core warns if
-        // a driver cannot take a queue pair to the error state, or takes no marker. Then this counts
-        // on its destruction to take completions off the queue, as drivers of shared completion
-        // queues do.)
-        self.receive_cq.cq().drain();
+        // SAFETY: As above; nobody posts Receives, as the pool is closed.
+        unsafe { bindings::ib_drain_rq(self.as_ptr()) };
+        // After this no completion names the queue pair: each of the two calls above has waited for the
+        // last one of a queue, and only the worker of the completion queue handles them. The RDMA core warns if a driver cannot
+        // take a queue pair to the error state, or takes no marker. Then this counts on its destruction
+        // to take completions off the queues, as drivers of shared completion queues do.
+        self.receive_cq.cq().flush();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
         unsafe { bindings::rdma_destroy_qp(self.id.0) };
-        if self.srq.is_none() {
-            self.pool.unmap_all();
-        }
+        // SAFETY: The pool was closed above, the queue pair is gone, and its completions were handled.
+        unsafe { self.pool.give_back() };
     }
 }

@@ -10,13 +10,8 @@ use super::{
         Unfit, //
     },
     receive_pool::ReceivePool,
-    receive_queue::{
-        Queue,
-        RECEIVE_SIZE, //
-    },
     transfer::{
         map_page,
-        unmap_page,
         Direction, //
     },
 };
@@ -25,7 +20,8 @@ use crate::abstractions::{
     context::Context,
     page::{
         Effort,
-        FreshPage, //
+        FreshPage,
+        PAGE_SIZE, //
     },
 };
 use core::{
@@ -48,70 +44,96 @@ use kernel::{
     },
 };
 
+/// The bytes of a Receive buffer: a message that is longer breaks its connection.
+pub(crate) const RECEIVE_SIZE: usize = PAGE_SIZE;
+
 /// A buffer with what belongs to it.
 #[repr(C)]
 pub(super) struct Buffer<H: Handler> {
     /// Names this buffer in a completion; first, so that the pointers are the same.
-    pub(super) cqe: bindings::ib_cqe,
-    pub(super) pool: *const ReceivePool<H>,
-    pub(super) page: FreshPage,
-    /// The device's address while the buffer is posted.
-    pub(super) addr: Option<u64>,
+    cqe: bindings::ib_cqe,
+    pool: *const ReceivePool<H>,
+    page: FreshPage,
+    /// The request that posts it, which names `cqe` and `sge`.
+    pub(super) wr: bindings::ib_recv_wr,
+    /// Where the device finds the page.
+    sge: bindings::ib_sge,
+    /// The place in the pool's table, or [`Self::NOWHERE`]; under the pool's lock.
+    pub(super) index: usize,
     /// The length of the message.
-    pub(super) len: usize,
-    pub(super) state: H::Call,
+    len: usize,
+    /// Set by the completion; cleared under the pool's lock.
+    pub(super) lent: bool,
+    state: H::Call,
 }
 
 impl<H: Handler> Buffer<H> {
-    /// Maps `buffer` and posts it to `queue`. In any context.
+    /// The place of a buffer that has none.
+    pub(super) const NOWHERE: usize = usize::MAX;
+
+    /// Makes one for `pool`, which is to free it, and maps it for `pd`. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the IOMMU and the driver: nothing is posted or mapped.
-    ///
-    /// # Safety
-    ///
-    /// `buffer` is live, is with nobody, and stays until the queue is destroyed. A queue pair is live.
-    pub(super) unsafe fn post(buffer: NonNull<Self>, queue: &Queue<H>, pd: &Pd) -> Result {
-        let raw = buffer.as_ptr();
-        // SAFETY: By the safety requirements of this function.
-        let page = unsafe { &(*raw).page };
-        // SAFETY: The page stays in the buffer, and nobody uses it while it is posted.
-        let addr = unsafe { map_page(pd, page, Direction::FromDevice)? };
-        // SAFETY: As above. Set before posting: the completion may come at once.
-        let cqe = unsafe {
-            (*raw).addr = Some(addr);
-            &raw mut (*raw).cqe
-        };
-        // SAFETY: By the safety requirements of this function; the page was just mapped.
-        let posted = unsafe { queue.post(pd, cqe, addr) };
-        if posted.is_err() {
-            // SAFETY: The buffer was not posted.
-            unsafe { (*raw).addr = None };
-            // SAFETY: As just mapped.
-            unsafe { unmap_page(pd, addr, Direction::FromDevice) };
-        }
-        posted
-    }
-
-    /// Makes one for `pool`, which is to free it. May sleep.
-    pub(super) fn new(pool: *const ReceivePool<H>) -> Result<NonNull<Self>> {
+    /// `ENOMEM`, also if there is no room in the IOMMU.
+    pub(super) fn new(pool: *const ReceivePool<H>, pd: &Pd) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
         // In place: it is large for a stack.
-        let buffer = KBox::init(
+        let mut buffer = KBox::init(
             init!(Self {
                 cqe: bindings::ib_cqe {
                     done: Some(Receive::<H>::done)
                 },
                 pool,
                 page,
-                addr: None,
+                wr: super::zeroed(),
+                sge: bindings::ib_sge {
+                    addr: 0,
+                    length: RECEIVE_SIZE as u32,
+                    lkey: pd.local_key(),
+                },
+                index: Self::NOWHERE,
                 len: 0,
+                lent: false,
                 state: H::Call::default(),
             }),
             GFP_KERNEL,
         )?;
-        NonNull::new(KBox::into_raw(buffer)).ok_or(ENOMEM)
+        // SAFETY: The page stays in the buffer; while that is posted nobody uses it, and before others
+        // see it, or a device again, it is synced.
+        buffer.sge.addr = unsafe { map_page(pd, &buffer.page, Direction::FromDevice)? };
+        let raw = KBox::into_raw(buffer);
+        // SAFETY: `raw` was just a box.
+        unsafe {
+            (*raw).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*raw).cqe);
+            (*raw).wr.sg_list = &raw mut (*raw).sge;
+            (*raw).wr.num_sge = 1;
+        }
+        NonNull::new(raw).ok_or(ENOMEM)
+    }
+
+    /// Undoes the mapping; the bytes stay as they are.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live, mapped for `pd`, not posted, and is not mapped any more after this.
+    pub(super) unsafe fn unmap(buffer: NonNull<Self>, pd: &Pd) {
+        // SAFETY: By the safety requirements of this function; `addr` does not change.
+        let addr = unsafe { (*buffer.as_ptr()).sge.addr };
+        // SAFETY: As above. nfsd may have the bytes, and has written to some.
+        unsafe { bindings::ib_dma_unmap_page_as_is(pd.device_ptr(), addr) };
+    }
+
+    /// Gives the page to the device.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live, mapped for the device of `qp`, which is live, and nobody uses it.
+    pub(super) unsafe fn sync_for_device(buffer: NonNull<Self>, qp: NonNull<bindings::ib_qp>) {
+        // SAFETY: By the safety requirements of this function; `addr` does not change.
+        let (device, addr) = unsafe { ((*qp.as_ptr()).device, (*buffer.as_ptr()).sge.addr) };
+        // SAFETY: As above.
+        unsafe { bindings::ib_dma_sync_receive(device, addr, true) };
     }
 }
 
@@ -119,7 +141,7 @@ impl<H: Handler> Buffer<H> {
 ///
 /// # Invariants
 ///
-/// `buffer` is of `pool`'s table, not posted, and belongs to this value alone.
+/// `buffer` is of `pool`, lent, and belongs to this value alone.
 pub(crate) struct Receive<H: Handler> {
     buffer: NonNull<Buffer<H>>,
     pool: ManuallyDrop<Arc<ReceivePool<H>>>,
@@ -129,14 +151,26 @@ pub(crate) struct Receive<H: Handler> {
 unsafe impl<H: Handler> Send for Receive<H> {}
 
 impl<H: Handler> Receive<H> {
-    /// Takes `buffer` from the device.
+    /// Takes `buffer` from the device of `qp`.
     ///
     /// # Safety
     ///
-    /// A completion says that `buffer` of `pool` is not posted any more.
-    unsafe fn complete(pool: ArcBorrow<'_, ReceivePool<H>>, buffer: NonNull<Buffer<H>>) -> Self {
+    /// A completion says that `buffer` of `pool` is not posted any more to `qp`, which is live.
+    unsafe fn complete(
+        pool: ArcBorrow<'_, ReceivePool<H>>,
+        buffer: NonNull<Buffer<H>>,
+        qp: *mut bindings::ib_qp,
+    ) -> Self {
+        let raw = buffer.as_ptr();
         // SAFETY: By the safety requirements of this function nobody else has the buffer.
-        unsafe { pool.take_off(buffer) };
+        let addr = unsafe {
+            (*raw).lent = true;
+            (*raw).len = 0;
+            (*raw).sge.addr
+        };
+        // SAFETY: As above; the buffer is mapped for the device of its queue pair.
+        unsafe { bindings::ib_dma_sync_receive((*qp).device, addr, false) };
+        pool.on_completed();
         // INVARIANT: By the safety requirements of this function.
         Self {
             buffer,
@@ -146,8 +180,8 @@ impl<H: Handler> Receive<H> {
 
     /// # Safety
     ///
-    /// The RDMA core calls this for a Receive of a live pool, whose queue pairs have an `H` as
-    /// their context.
+    /// The RDMA core calls this for a Receive of a live pool, whose queue pair has an `H` as its
+    /// context.
     unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
         // SAFETY: By the safety requirements of this function.
@@ -156,10 +190,10 @@ impl<H: Handler> Receive<H> {
         let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
         // SAFETY: As above; they mean something if that is a success, and are some numbers otherwise.
         let (opcode, flags) = unsafe { ((*wc).opcode, (*wc).wc_flags) };
-        // SAFETY: The pool is live: the queue pair has it, or the queue, which has it.
+        // SAFETY: The queue pair has the pool, and is destroyed after its completions were handled.
         let pool = unsafe { ArcBorrow::from_raw((*raw).pool) };
-        // SAFETY: `raw` is not null.
-        let mut receive = unsafe { Self::complete(pool, NonNull::new_unchecked(raw)) };
+        // SAFETY: `raw` is not null; the queue pair as above.
+        let mut receive = unsafe { Self::complete(pool, NonNull::new_unchecked(raw), qp) };
         let unfit = Self::unfit(opcode, flags);
         let is_message = status.is_success() && unfit.is_none();
         if is_message {
@@ -179,7 +213,7 @@ impl<H: Handler> Receive<H> {
             H::unfit(handler, what);
         } else {
             // A queue pair that has failed gives back at once what is posted to it.
-            receive.pool.close_own();
+            receive.pool.close();
             drop(receive);
             H::receive_failed(handler, status);
         }
@@ -275,6 +309,7 @@ impl<H: Handler> Drop for Receive<H> {
         H::reset(self);
         // SAFETY: `pool` is not used after this; `recycle` needs it, so the reference is put last.
         let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
-        pool.recycle(self.buffer);
+        // SAFETY: By the type invariant; this value is gone.
+        unsafe { pool.recycle(self.buffer) };
     }
 }

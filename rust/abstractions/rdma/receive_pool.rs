@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buffers that messages are received in: those of all connections of a device, or, where that
-//! has no shared receive queue, of one connection.
+//! The Receive buffers of one connection.
 //!
-//! A buffer is posted to the queue, or belongs to a `Receive`, or is kept aside because posting
-//! failed. Those that are posted to a shared queue are *lent*: a message that never ends (the peer
-//! dies in the middle of a Send) takes one from the queue and never completes. Hence the pool keeps
-//! a table of all buffers and frees them only after the queue is destroyed. When the device says
-//! that the queue runs low, or completions show it, the pool grows by half at once, up to its
-//! maximum: what is lost is made up for, and other peers' messages do not have to wait for long.
+//! A [`ReceivePool`] is made without buffers; a queue pair takes it for its receive queue. A buffer is
+//! posted, waits in a chain to be posted, is spare, or belongs to a [`Receive`](super::receive::Receive).
+//! When the queue pair goes, all but the latter are freed, and these when they come back.
+//! [`Supply`] decides how many there are, and when the chain is posted.
 //!
-//! A buffer is unmapped before anybody sees its bytes, as nfsd may write to them, and mapped again
-//! when it is posted.
+//! # Locking
+//!
+//! One spinlock for each connection, a leaf. Buffers are made, mapped, unmapped and freed outside.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -19,376 +17,361 @@ use super::{
     device::Pd,
     qp::Handler,
     receive::Buffer,
-    receive_queue::Queue,
-    srq::Srq,
-    transfer::{
-        unmap_page,
-        Direction, //
-    },
+    receive_budget::Budget,
+    receive_chain::ReceiveChain, //
 };
-use crate::abstractions::{
-    bindings,
-    workqueue::OwnedQueue, //
+use crate::{
+    abstractions::bindings,
+    compat, //
 };
 use core::ptr::NonNull;
 use kernel::{
-    impl_has_work, new_spinlock, new_work, pr_warn_once,
+    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
-            AtomicFlag,
-            Full,
+            Atomic,
             Relaxed, //
         },
         Arc,
-        ArcBorrow,
         SpinLock, //
     },
-    workqueue::{
-        Work,
-        WorkItem, //
-    },
 };
+use svcrdma_proto::receives::{
+    Next,
+    Supply, //
+};
+
+/// Where buffers are posted.
+enum Queue {
+    /// No queue pair has taken the pool yet.
+    None,
+    /// To the receive queue of this queue pair, which closes the pool before it goes.
+    Open(NonNull<bindings::ib_qp>),
+    /// Nowhere any more.
+    Closed,
+}
+
+/// A buffer that nobody else has, and the domain that it is mapped for.
+type Mapped<H> = (NonNull<Buffer<H>>, Option<Arc<Pd>>);
 
 /// What the pool's lock protects.
 struct Inner<H: Handler> {
-    /// The queue, from when it is made until the pool is closed.
-    queue: Option<Queue<H>>,
-    /// What buffers are mapped with, until the queue is destroyed.
+    queue: Queue,
+    /// The domain that buffers are mapped for, until the queue pair is gone.
     pd: Option<Arc<Pd>>,
+    supply: Supply,
     /// All buffers.
-    table: KVVec<NonNull<Buffer<H>>>,
-    /// Buffers that are with nobody: posting them failed, or there is no queue any more.
-    aside: KVVec<NonNull<Buffer<H>>>,
-    /// How many are posted. Those that peers which vanished took along are among them.
-    posted: usize,
-}
-
-impl<H: Handler> Inner<H> {
-    /// Below how many buffers on a shared queue more are made: a quarter of them.
-    fn low_mark(&self) -> usize {
-        (self.table.len() / 4).max(1)
-    }
-
-    /// Whether there are so few on a shared queue, and could be more.
-    fn is_low(&self, max: usize) -> bool {
-        let is_shared = matches!(self.queue, Some(Queue::Shared(_)));
-        is_shared && self.posted < self.low_mark() && self.table.len() < max
-    }
+    table: KVec<NonNull<Buffer<H>>>,
+    /// Buffers that wait to be posted.
+    chain: ReceiveChain<H>,
+    /// Buffers that are not needed any more.
+    spare: ReceiveChain<H>,
 }
 
 // SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
-// of `Queue::Own` is a live queue pair, to which any thread may post.
+// of `Queue::Open` is to a live queue pair, to which any thread may post.
 unsafe impl<H: Handler> Send for Inner<H> {}
 
-/// The buffers of a receive queue, which [`Receives`](super::srq::Receives) owns.
-///
-/// # Invariants
-///
-/// Each buffer of `table` is a live box of its own, whose `pool` is this one. Its `addr` is there
-/// if and only if it is posted, and then `pd` is there; `posted` counts those. `aside` has room for all
-/// of `table`.
-#[pin_data(PinnedDrop)]
-pub(super) struct ReceivePool<H: Handler> {
-    #[pin]
-    inner: SpinLock<Inner<H>>,
-    /// Where the pool grows.
-    queue: Arc<OwnedQueue>,
-    #[pin]
-    work: Work<ReceivePool<H>>,
-    /// Whether there was no memory to grow, or to begin with all buffers.
-    is_short: AtomicFlag,
-    /// Whether the device says that the shared queue has failed.
-    is_broken: AtomicFlag,
-    /// Whether a queue pair has taken it for its own queue.
-    is_claimed: AtomicFlag,
-    /// How many buffers there are to begin with, as soon as there is memory.
-    begins_with: usize,
-    /// The most buffers that there may ever be.
-    pub(super) max: usize,
-}
-
-impl_has_work! {
-    impl{H: Handler} HasWork<Self> for ReceivePool<H> { self.work }
-}
-
-impl<H: Handler> WorkItem for ReceivePool<H> {
-    type Pointer = Arc<Self>;
-
-    /// Grows. Sleeps.
-    fn run(this: Arc<Self>) {
-        // Running low because all buffers are with nfsd is no loss, but more of them help as well.
-        let before = this.count();
-        let missing = this.begins_with.saturating_sub(before);
-        if this.grow((before / 2).max(missing).max(1)).is_err() {
-            pr_warn_once!("no memory for more Receive buffers\n");
-            this.is_short.store(true, Relaxed);
+impl<H: Handler> Inner<H> {
+    /// Gives a new buffer a place; returns false when there is none, or no queue.
+    fn add(&mut self, buffer: NonNull<Buffer<H>>) -> bool {
+        let index = self.table.len();
+        let is_open = matches!(self.queue, Queue::Open(_));
+        if !is_open || self.table.push_within_capacity(buffer).is_err() {
+            return false;
         }
-        if this.count() > before {
-            this.watch();
-        } else if before >= this.max {
-            // There is nothing more to be told of.
-            pr_warn_once!("there can be no more Receive buffers\n");
+        // SAFETY: The caller has just made the buffer.
+        unsafe { (*buffer.as_ptr()).index = index };
+        true
+    }
+
+    /// Has a buffer that was made, or was spare, wait to be posted.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` has a place in the table and is in no list.
+    unsafe fn wait(&mut self, buffer: NonNull<Buffer<H>>) {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { self.chain.push(buffer) };
+        self.supply.on_made();
+    }
+
+    /// Takes a buffer out of the table, whose last buffer gets its place.
+    fn remove(&mut self, buffer: NonNull<Buffer<H>>) {
+        // SAFETY: By the invariant of the pool; `index` changes under the lock only.
+        let index = unsafe { (*buffer.as_ptr()).index };
+        let Some(last) = self.table.pop() else {
+            return;
+        };
+        if let Some(place) = self.table.get_mut(index) {
+            *place = last;
+            // SAFETY: As above.
+            unsafe { (*last.as_ptr()).index = index };
         }
     }
 }
 
+/// The buffers of a connection.
+///
+/// # Invariants
+///
+/// Each buffer of `table` is a live box of its own, whose `pool` is this one and whose `index` is its
+/// place there. It is mapped for `pd`. It is posted, in `chain`, in `spare`, or it is `lent` and belongs
+/// to a `Receive`. A buffer without a place is `lent` and not mapped.
+#[pin_data(PinnedDrop)]
+pub(crate) struct ReceivePool<H: Handler> {
+    #[pin]
+    inner: SpinLock<Inner<H>>,
+    /// Buffers that are posted.
+    posted: Atomic<i32>,
+    budget: Arc<Budget>,
+    /// The most buffers that there may ever be.
+    max: usize,
+}
+
 impl<H: Handler> ReceivePool<H> {
-    /// Makes one for up to `max` buffers, which has none yet. [`Self::begin`] makes `begins_with` of
-    /// them. May sleep.
-    pub(super) fn new(
-        pd: &Arc<Pd>,
-        begins_with: usize,
-        max: usize,
-        queue: Arc<OwnedQueue>,
-    ) -> Result<Arc<Self>> {
+    /// Makes one for up to `max` buffers, which count against `budget`. It has none yet. May sleep.
+    pub(crate) fn new(pd: &Arc<Pd>, max: usize, budget: Arc<Budget>) -> Result<Arc<Self>> {
         let inner = Inner {
-            queue: None,
+            queue: Queue::None,
             pd: Some(pd.clone()),
-            table: KVVec::with_capacity(max, GFP_KERNEL)?,
-            aside: KVVec::with_capacity(max, GFP_KERNEL)?,
-            posted: 0,
+            supply: Supply::new(),
+            table: KVec::with_capacity(max, GFP_KERNEL)?,
+            chain: ReceiveChain::new(),
+            spare: ReceiveChain::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
-                queue,
-                is_short: AtomicFlag::new(false),
-                is_broken: AtomicFlag::new(false),
-                is_claimed: AtomicFlag::new(false),
-                work <- new_work!("svcrdma receives"),
-                begins_with,
+                posted: Atomic::new(0),
+                budget,
                 max,
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Makes and posts the buffers that there are to begin with, `least` of them at once, and what
-    /// there is no memory for later. May sleep.
-    pub(super) fn begin(self: &Arc<Self>, least: usize) -> Result {
-        if let Err(e) = self.grow(self.begins_with) {
-            if self.count() < least {
-                return Err(e);
-            }
-            self.is_short.store(true, Relaxed);
-        }
-        self.watch();
-        Ok(())
+    /// The most buffers that there may ever be.
+    pub(crate) fn max(&self) -> usize {
+        self.max
     }
 
-    /// Whether it maps its buffers for `pd`.
+    /// The number of buffers that there are, spare ones included.
+    pub(crate) fn count(&self) -> usize {
+        self.inner.lock().table.len()
+    }
+
+    /// The number of those that are posted.
+    pub(crate) fn posted(&self) -> usize {
+        usize::try_from(self.posted.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// Asks for buffers for `credits` credits and `callbacks` replies to callbacks, and makes and posts
+    /// what is missing, as far as memory and the budget go, which is used up when the device has `limit`
+    /// buffers. Returns the credits that there are posted buffers for, no more than asked for, and the
+    /// error for which they are fewer. Buffers beyond that become spare when they come back. The caller
+    /// sees to it that this does not run twice at a time. May sleep.
+    pub(crate) fn resize(&self, credits: u32, callbacks: u32, limit: Option<u32>) -> (u32, Result) {
+        let missing = self.inner.lock().supply.aim(credits, callbacks);
+        let made = (0..missing).try_for_each(|_| self.make(limit));
+        let mut inner = self.inner.lock();
+        self.post(&mut inner);
+        (inner.supply.settle(), made)
+    }
+
+    /// Makes a buffer, which then waits to be posted. May sleep.
+    fn make(&self, limit: Option<u32>) -> Result {
+        let pd = {
+            let mut inner = self.inner.lock();
+            if let Some(buffer) = inner.spare.pop() {
+                // SAFETY: It was in the list of spare ones until now.
+                unsafe { inner.wait(buffer) };
+                return Ok(());
+            }
+            inner.pd.clone().ok_or(ENODEV)?
+        };
+        if !self.budget.take(limit) {
+            return Err(compat::enobufs());
+        }
+        let buffer = Buffer::new(self, &pd).inspect_err(|_| self.budget.put())?;
+        let mut inner = self.inner.lock();
+        if inner.add(buffer) {
+            // SAFETY: The buffer was just made.
+            unsafe { inner.wait(buffer) };
+            return Ok(());
+        }
+        drop(inner);
+        // SAFETY: The buffer was just made, and the table has not taken it.
+        unsafe { self.free(buffer, Some(&pd)) };
+        Err(ENODEV)
+    }
+
+    /// Posts what waits.
+    fn post(&self, inner: &mut Inner<H>) {
+        let Queue::Open(qp) = inner.queue else {
+            return;
+        };
+        // SAFETY: The queue pair is live, as it closes the pool under the lock that we hold. By the type
+        // invariant the buffers are mapped for its device; they stay until `give_back`.
+        let count = unsafe { inner.chain.post(qp) };
+        inner.supply.on_posted(count);
+        self.posted.add(i32::try_from(count).unwrap_or(0), Relaxed);
+    }
+
+    /// Frees buffers that are not needed any more. May sleep.
+    pub(crate) fn trim(&self) {
+        while let Some((buffer, pd)) = self.take_spare() {
+            // SAFETY: Nobody has the buffer any more; it is mapped for `pd`.
+            unsafe { self.free(buffer, pd.as_deref()) };
+        }
+    }
+
+    fn take_spare(&self) -> Option<Mapped<H>> {
+        let mut inner = self.inner.lock();
+        let buffer = inner.spare.pop()?;
+        inner.remove(buffer);
+        Some((buffer, inner.pd.clone()))
+    }
+
+    /// Unmaps and frees a buffer.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else has `buffer`, and it has no place in the table. If it is mapped, that is for `pd`.
+    unsafe fn free(&self, buffer: NonNull<Buffer<H>>, pd: Option<&Pd>) {
+        if let Some(pd) = pd {
+            // SAFETY: By the safety requirements of this function.
+            unsafe { Buffer::unmap(buffer, pd) };
+        }
+        // SAFETY: By the safety requirements of this function; `Buffer::new` has made the box.
+        drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
+        self.budget.put();
+    }
+
+    /// Returns true if buffers are mapped for `pd`.
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         let inner = self.inner.lock();
         inner.pd.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, pd))
     }
 
-    /// Takes the pool for the queue of one queue pair, for good; whether nobody has done so.
-    pub(super) fn claim(&self) -> bool {
-        !self.is_claimed.xchg(true, Full)
-    }
-
-    /// Lets buffers be posted to `srq`, which was made for this pool.
-    pub(super) fn set_srq(&self, srq: Arc<Srq<H>>) {
-        self.inner.lock().queue = Some(Queue::Shared(srq));
-    }
-
-    /// Lets buffers be posted to `qp`.
+    /// Lets buffers be posted to `qp`. Returns false if another queue pair has taken the pool.
     ///
     /// # Safety
     ///
-    /// The queue pair is live, has a receive queue of its own for all buffers of this pool, and
-    /// calls [`Self::close_own`] before it is destroyed.
-    pub(super) unsafe fn set_own(&self, qp: NonNull<bindings::ib_qp>) {
-        self.inner.lock().queue = Some(Queue::Own(qp));
-    }
-
-    pub(super) fn srq(&self) -> Option<Arc<Srq<H>>> {
-        match &self.inner.lock().queue {
-            Some(Queue::Shared(srq)) => Some(srq.clone()),
-            _ => None,
+    /// The queue pair is live, of the device of the pool's domain, and its receive queue has room for
+    /// [`Self::max`] buffers. It calls [`Self::close`] before it is destroyed.
+    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>) -> bool {
+        let mut inner = self.inner.lock();
+        let is_free = matches!(inner.queue, Queue::None);
+        if is_free {
+            inner.queue = Queue::Open(qp);
         }
+        is_free
     }
 
     /// Lets nothing more be posted.
     pub(super) fn close(&self) {
-        let queue = self.inner.lock().queue.take();
-        drop(queue);
+        self.inner.lock().queue = Queue::Closed;
     }
 
-    /// Lets nothing more be posted to a queue pair's own queue.
-    pub(super) fn close_own(&self) {
-        let mut inner = self.inner.lock();
-        if matches!(inner.queue, Some(Queue::Own(_))) {
-            inner.queue = None;
-        }
-    }
-
-    /// The number of buffers that there are.
-    pub(super) fn count(&self) -> usize {
-        self.inner.lock().table.len()
-    }
-
-    /// Whether the device says that the shared queue has failed: no message comes in any more.
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken.load(Relaxed)
-    }
-
-    /// The number of those that are posted, or in use until they are posted again.
-    pub(super) fn usable(&self) -> usize {
-        let inner = self.inner.lock();
-        inner.table.len().saturating_sub(inner.aside.len())
-    }
-
-    /// Makes and posts up to `count` more buffers, as many as there is room for. May sleep.
-    pub(super) fn grow(self: &Arc<Self>, count: usize) -> Result {
-        for _ in 0..count {
-            {
-                let inner = self.inner.lock();
-                if inner.queue.is_none() || inner.table.len() >= self.max {
-                    return Ok(());
-                }
-            }
-            let buffer = Buffer::new(Arc::as_ptr(self))?;
-            {
-                let mut inner = self.inner.lock();
-                if inner.table.len() < self.max && inner.table.push_within_capacity(buffer).is_ok()
-                {
-                    self.post(&mut inner, buffer);
-                    continue;
-                }
-            }
-            // SAFETY: The box was just made, and the table did not take it.
-            drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
-            return Ok(());
-        }
-        Ok(())
-    }
-
-    /// Has the device say when few buffers are on the queue. It need not say so if they have become few
-    /// before it was asked, see [`Self::take_off`]. May sleep.
-    pub(super) fn watch(&self) {
-        let limit = u32::try_from(self.inner.lock().low_mark()).unwrap_or(1);
-        let watched = self.srq().map_or(Ok(()), |srq| srq.watch(limit));
-        // What such a device loses are the buffers that peers which vanish in a Send take with them.
-        if watched.is_err() {
-            pr_warn_once!("the device does not say when Receive buffers run low\n");
-        }
-    }
-
-    /// Makes more buffers soon. In any context.
-    pub(super) fn grow_later(self: ArcBorrow<'_, Self>) {
-        // An error means that it is queued already.
-        let _ = self.queue.enqueue(Arc::from(self));
-    }
-
-    /// No message comes in any more, as the shared queue has failed.
-    pub(super) fn set_broken(&self) {
-        self.is_broken.store(true, Relaxed);
-    }
-
-    /// Maps and posts `buffer`, which is with nobody, or keeps it aside.
-    fn post(&self, inner: &mut Inner<H>, buffer: NonNull<Buffer<H>>) {
-        if self.try_post(inner, buffer).is_err() {
-            // There is room by the type invariant; if not, the table still frees the buffer.
-            let _ = inner.aside.push_within_capacity(buffer);
-        }
-    }
-
-    fn try_post(&self, inner: &mut Inner<H>, buffer: NonNull<Buffer<H>>) -> Result {
-        let (Some(queue), Some(pd)) = (&inner.queue, &inner.pd) else {
-            return Err(ENODEV);
-        };
-        // SAFETY: The buffer is live by the type invariant, with nobody, and stays until the queue is
-        // destroyed, which keeps the pool; a queue pair is live as `close_own` takes the lock that we
-        // hold.
-        unsafe { Buffer::post(buffer, queue, pd)? };
-        inner.posted = inner.posted.saturating_add(1);
-        Ok(())
-    }
-
-    /// Tries again what has failed: to post buffers, and to grow.
-    pub(super) fn retry(self: &Arc<Self>) {
-        self.repost();
-        if self.is_short.xchg(false, Full) {
-            self.as_arc_borrow().grow_later();
-        }
-    }
-
-    /// Posts the buffers that could not be posted before, until that fails again.
-    fn repost(&self) {
-        let mut inner = self.inner.lock();
-        while let Some(buffer) = inner.aside.pop() {
-            if self.try_post(&mut inner, buffer).is_err() {
-                // It was in there just now, so there is room.
-                let _ = inner.aside.push_within_capacity(buffer);
-                return;
-            }
-        }
-    }
-
-    /// Unmaps what was posted to the queue, which is destroyed.
-    pub(super) fn unmap_all(&self) {
-        let mut inner = self.inner.lock();
-        let Some(pd) = inner.pd.take() else {
-            return;
-        };
-        inner.posted = 0;
-        for buffer in &inner.table {
-            // SAFETY: The buffer is live by the type invariant; if it was posted, the device and
-            // completions are done with it, otherwise `addr` is not there.
-            if let Some(addr) = unsafe { (*buffer.as_ptr()).addr.take() } {
-                // SAFETY: By the type invariant; the queue is gone.
-                unsafe { unmap_page(&pd, addr, Direction::FromDevice) };
-            }
-        }
-        // The device may go with it: not under the lock.
-        drop(inner);
-        drop(pd);
-    }
-
-    /// Unmaps a buffer that the device has filled, or given up. In a completion; no lock is held.
-    ///
-    /// If few are left on a shared queue, more are made: the device has not said so if they were used
-    /// faster than it was asked to say it again, or if it never does.
+    /// Unmaps all buffers, and frees those that belong to no `Receive`. May sleep.
     ///
     /// # Safety
     ///
-    /// A completion says that `buffer` of this pool is not posted any more; nobody else has it.
-    pub(super) unsafe fn take_off(self: ArcBorrow<'_, Self>, buffer: NonNull<Buffer<H>>) {
-        let raw = buffer.as_ptr();
-        let (addr, pd, is_low) = {
+    /// The pool is closed, its queue pair is destroyed, and all of its completions were handled.
+    pub(super) unsafe fn give_back(&self) {
+        {
             let mut inner = self.inner.lock();
-            inner.posted = inner.posted.saturating_sub(1);
-            // SAFETY: By the safety requirements of this function.
-            let addr = unsafe { (*raw).addr.take() };
-            (addr, inner.pd.clone(), inner.is_low(self.max))
-        };
-        // Without memory it is for the watchdog to try again.
-        if is_low && !self.is_short.load(Relaxed) {
-            self.grow_later();
+            inner.chain = ReceiveChain::new();
+            inner.spare = ReceiveChain::new();
         }
-        // Not under the lock, which all completions of a device take: an IOMMU may take its time.
-        if let (Some(addr), Some(pd)) = (addr, pd) {
-            // SAFETY: The device is done with it.
-            unsafe { unmap_page(&pd, addr, Direction::FromDevice) };
-        }
+        self.posted.store(0, Relaxed);
         // SAFETY: By the safety requirements of this function.
-        unsafe { (*raw).len = 0 };
+        while let Some((buffer, pd)) = unsafe { self.take_any() } {
+            // SAFETY: Nobody has the buffer: the queue pair and both lists are gone. It is mapped for
+            // `pd`.
+            unsafe { self.free(buffer, pd.as_deref()) };
+        }
+        let pd = self.inner.lock().pd.take();
+        drop(pd);
     }
 
-    /// Takes back a buffer from a `Receive`.
-    pub(super) fn recycle(&self, buffer: NonNull<Buffer<H>>) {
-        self.post(&mut self.inner.lock(), buffer);
+    /// Takes a buffer that belongs to no `Receive` out of the table; unmaps others on the way, which
+    /// are without a place then.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::give_back`].
+    unsafe fn take_any(&self) -> Option<Mapped<H>> {
+        let mut inner = self.inner.lock();
+        loop {
+            let buffer = inner.table.pop()?;
+            let raw = buffer.as_ptr();
+            // SAFETY: By the type invariant; no completion sets `lent` any more, and it is cleared
+            // under the lock that we hold.
+            if !unsafe { (*raw).lent } {
+                return Some((buffer, inner.pd.clone()));
+            }
+            // SAFETY: As above; the `Receive` does not look at it.
+            unsafe { (*raw).index = Buffer::<H>::NOWHERE };
+            if let Some(pd) = &inner.pd {
+                // SAFETY: It is mapped for `pd` by the type invariant, and not posted.
+                unsafe { Buffer::unmap(buffer, pd) };
+            }
+        }
+    }
+
+    /// A completion says that a buffer is posted no more.
+    pub(super) fn on_completed(&self) {
+        self.posted.add(-1, Relaxed);
+    }
+
+    /// Takes a buffer back from a `Receive`.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is of this pool, is `lent`, and nobody uses it any more.
+    pub(super) unsafe fn recycle(&self, buffer: NonNull<Buffer<H>>) {
+        let raw = buffer.as_ptr();
+        let mut inner = self.inner.lock();
+        // SAFETY: By the safety requirements of this function; the index changes under the lock.
+        if unsafe { (*raw).index } == Buffer::<H>::NOWHERE {
+            drop(inner);
+            // SAFETY: As above. It is not mapped any more by the type invariant.
+            unsafe { self.free(buffer, None) };
+            return;
+        }
+        // SAFETY: As above.
+        unsafe { (*raw).lent = false };
+        let Queue::Open(qp) = inner.queue else {
+            // `give_back` finds it in the table.
+            return;
+        };
+        // SAFETY: The queue pair is live, and the buffer is mapped for its device.
+        unsafe { Buffer::sync_for_device(buffer, qp) };
+        let next = inner.supply.on_returned();
+        let list = match next {
+            Next::Spare => &mut inner.spare,
+            Next::Wait | Next::Post => &mut inner.chain,
+        };
+        // SAFETY: The buffer is in no list, and with nobody else.
+        unsafe { list.push(buffer) };
+        if next == Next::Post {
+            self.post(&mut inner);
+        }
     }
 }
 
 #[pinned_drop]
 impl<H: Handler> PinnedDrop for ReceivePool<H> {
     fn drop(self: Pin<&mut Self>) {
-        for buffer in &self.inner.lock().table {
-            // SAFETY: By the type invariant. Nobody has the buffer: a `Receive` holds the pool.
-            drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
+        // A queue pair has emptied the table, and without one there were no buffers.
+        let mut inner = self.inner.lock();
+        while let Some(buffer) = inner.table.pop() {
+            let pd = inner.pd.clone();
+            // SAFETY: Nobody has the buffer: a `Receive` holds the pool, and so does a queue pair.
+            unsafe { self.free(buffer, pd.as_deref()) };
         }
     }
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Says of queues what a device would say when they have failed, which soft devices never do. Loaded
- * in a VM before the queues are made; writing "srq" or "cq" to the parameter "fail" then raises the
- * event for all shared receive queues, or for all completion queues, whose owner wants to know. With
- * the parameter "silent" devices take no notice of who asks them to say when a shared receive queue
- * runs low, as if it had done so just before. "regions" is how many memory regions for work requests
+ * in a VM before the queues are made; writing "cq" to the parameter "fail" then raises the event for all
+ * completion queues whose owner wants to know. "regions" is how many memory regions for work requests
  * there can be, of all devices together. "full" names a function of svcrdma whose second argument is
  * the capacity of a queue that it makes: queues have no room until "full" is written again, empty.
  */
@@ -15,7 +13,7 @@
 #define MOST 64
 
 /* Live queues, in no order. */
-static void *srqs[MOST], *cqs[MOST];
+static void *cqs[MOST];
 
 static void note(void **list, void *queue)
 {
@@ -35,15 +33,6 @@ static void forget(void **list, void *queue)
 		cmpxchg(&list[i], queue, NULL);
 }
 
-static int srq_made(struct kretprobe_instance *instance, struct pt_regs *regs)
-{
-	void *queue = (void *)regs_return_value(regs);
-
-	if (!IS_ERR_OR_NULL(queue))
-		note(srqs, queue);
-	return 0;
-}
-
 static int cq_made(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	void *queue = (void *)regs_return_value(regs);
@@ -53,26 +42,9 @@ static int cq_made(struct kretprobe_instance *instance, struct pt_regs *regs)
 	return 0;
 }
 
-static int srq_goes(struct kprobe *probe, struct pt_regs *regs)
-{
-	forget(srqs, (void *)regs_get_kernel_argument(regs, 0));
-	return 0;
-}
-
 static int cq_goes(struct kprobe *probe, struct pt_regs *regs)
 {
 	forget(cqs, (void *)regs_get_kernel_argument(regs, 0));
-	return 0;
-}
-
-static bool silent;
-module_param(silent, bool, 0644);
-
-/* The third argument says which attributes are modified. */
-static int srq_changes(struct kprobe *probe, struct pt_regs *regs)
-{
-	if (silent)
-		regs->dx &= ~(unsigned long)IB_SRQ_LIMIT;
 	return 0;
 }
 
@@ -105,14 +77,11 @@ static int region_goes(struct kprobe *probe, struct pt_regs *regs)
 }
 
 static struct kprobe before[] = {
-	{ .symbol_name = "ib_modify_srq", .pre_handler = srq_changes },
 	{ .symbol_name = "ib_alloc_mr", .pre_handler = region_is_made },
-	{ .symbol_name = "ib_destroy_srq_user", .pre_handler = srq_goes },
 	{ .symbol_name = "ib_free_cq", .pre_handler = cq_goes },
 	{ .symbol_name = "ib_dereg_mr_user", .pre_handler = region_goes },
 };
 static struct kretprobe after[] = {
-	{ .kp.symbol_name = "ib_create_srq_user", .handler = srq_made, .maxactive = 16 },
 	{ .kp.symbol_name = "__ib_alloc_cq", .handler = cq_made, .maxactive = 16 },
 	{ .kp.symbol_name = "ib_alloc_mr", .handler = region_made, .maxactive = 16 },
 };
@@ -123,16 +92,8 @@ static int fail(const char *what, const struct kernel_param *param)
 	int i, told = 0;
 
 	for (i = 0; i < MOST; i++) {
-		struct ib_srq *srq = srqs[i];
 		struct ib_cq *cq = cqs[i];
 
-		if (sysfs_streq(what, "srq") && srq && srq->event_handler) {
-			event.event = IB_EVENT_SRQ_ERR;
-			event.device = srq->device;
-			event.element.srq = srq;
-			srq->event_handler(&event, srq->srq_context);
-			told++;
-		}
 		if (sysfs_streq(what, "cq") && cq && cq->event_handler) {
 			event.event = IB_EVENT_CQ_ERR;
 			event.device = cq->device;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives: the Receive buffers of a connection, whose number follows its credits.
+//!
+//! No Call allocates: when a grant comes near the credits that buffers back, work on our queue makes
+//! the next ones, within the budget of the device. The watchdog frees what a client no longer needs,
+//! and tries again what has failed. Buffers for replies to callbacks are made when nfsd binds a
+//! backchannel, and no callback goes out before.
+//!
+//! Locking: a mutex lets one thread change the number at a time. The connection's lock is taken under
+//! it, so that what is asked for is not older than what there is.
+
+use super::{
+    conn::Shared,
+    endpoint::Endpoint,
+    hardware::Hardware,
+    stats, //
+};
+use crate::abstractions::{
+    rdma::receive_pool::ReceivePool,
+    sunrpc::backchannel::SLOTS, //
+};
+use kernel::{
+    impl_has_work, new_mutex, new_work, pr_warn_once,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    },
+};
+use svcrdma_proto::receives::backed;
+
+/// The Receive buffers of a connection.
+#[pin_data]
+pub(super) struct Receives {
+    shared: Arc<Shared>,
+    pool: Arc<ReceivePool<Endpoint>>,
+    /// Whether there are buffers for replies to callbacks.
+    takes_callbacks: AtomicFlag,
+    #[pin]
+    resizing: Mutex<()>,
+    #[pin]
+    work: Work<Receives>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Receives { self.work }
+}
+
+impl WorkItem for Receives {
+    type Pointer = Arc<Receives>;
+
+    /// Makes buffers that were asked for. Sleeps.
+    fn run(this: Arc<Receives>) {
+        this.resize(Shared::wanted_credits);
+    }
+}
+
+impl Receives {
+    /// Makes it without buffers. May sleep.
+    pub(super) fn new(hardware: &Hardware, shared: &Arc<Shared>) -> Result<Arc<Self>> {
+        let max = hardware.max_receives(shared.max_credits) as usize;
+        let pool = ReceivePool::new(&hardware.pd, max, shared.device.receives.clone())?;
+        Arc::pin_init(
+            pin_init!(Self {
+                shared: shared.clone(),
+                pool,
+                takes_callbacks: AtomicFlag::new(false),
+                resizing <- new_mutex!((), "svcrdma resizing"),
+                work <- new_work!("svcrdma receives"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The buffers.
+    pub(super) fn pool(&self) -> &Arc<ReceivePool<Endpoint>> {
+        &self.pool
+    }
+
+    /// The most credits that the device could take buffers for.
+    pub(super) fn most_credits(&self) -> u32 {
+        let max = u32::try_from(self.pool.max()).unwrap_or(u32::MAX);
+        backed(max, SLOTS)
+    }
+
+    /// Posts the buffers that a connection begins with, also when the budget is used up. The queue pair
+    /// was just made. May sleep.
+    pub(super) fn begin(&self) -> Result {
+        let _resizing = self.resizing.lock();
+        let (_, made) = self.pool.resize(self.shared.backed(), 0, None);
+        made
+    }
+
+    /// Makes more buffers soon. In any context.
+    pub(super) fn grow_later(self: &Arc<Self>) {
+        // An error means that it is queued already.
+        let _ = self.shared.queue.enqueue(self.clone());
+    }
+
+    /// A backchannel was bound: makes buffers for replies to callbacks. May sleep.
+    pub(super) fn bind(&self) {
+        self.resize(Shared::backed);
+    }
+
+    /// Returns true if there are buffers for replies to callbacks. In any context.
+    pub(super) fn takes_callbacks(&self) -> bool {
+        self.takes_callbacks.load(Acquire)
+    }
+
+    /// Looks after the buffers every now and then. May sleep.
+    pub(super) fn tick(&self) {
+        self.resize(Shared::look);
+        self.pool.trim();
+    }
+
+    /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
+    fn resize(&self, wanted: impl FnOnce(&Shared) -> u32) {
+        let _resizing = self.resizing.lock();
+        let callbacks = self.callbacks();
+        let limit = Some(stats::RECEIVE_BUFFERS.get());
+        let (backed, made) = self.pool.resize(wanted(&self.shared), callbacks, limit);
+        self.shared.set_backed(backed);
+        warn_if_short(made);
+    }
+
+    /// Returns how many replies to callbacks there are buffers for; makes them, also when the budget is
+    /// used up, if a backchannel is bound. Under the mutex; may sleep.
+    fn callbacks(&self) -> u32 {
+        if self.takes_callbacks() {
+            return SLOTS;
+        }
+        if !self.shared.has_channel() {
+            return 0;
+        }
+        let (_, made) = self.pool.resize(self.shared.backed(), SLOTS, None);
+        let is_made = made.is_ok();
+        warn_if_short(made);
+        if !is_made {
+            return 0;
+        }
+        self.takes_callbacks.store(true, Release);
+        SLOTS
+    }
+}
+
+fn warn_if_short(made: Result) {
+    if made == Err(ENOMEM) {
+        pr_warn_once!("no memory for more Receive buffers, clients get fewer credits\n");
+    }
+}
