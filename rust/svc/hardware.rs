@@ -133,7 +133,13 @@ impl Cqs {
 /// Drops those queues of a list of which `f` is true.
 fn drop_all(cqs: &mut KVec<Arc<Cq>>, f: impl Fn(&Cq) -> bool) {
     while let Some(i) = cqs.iter().position(|cq| f(cq)) {
-        drop(cqs.remove(i));
+        let last = cqs.pop();
+        // Nothing is at `i` any more if it was the last.
+        let gone = match (cqs.get_mut(i), last) {
+            (Some(place), Some(last)) => Some(core::mem::replace(place, last)),
+            (_, last) => last,
+        };
+        drop(gone);
     }
 }
 

@@ -124,6 +124,8 @@ impl Receives {
     }
 
     /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
+    // Out of line: its frame would be that of the watchdog's tick.
+    #[inline(never)]
     fn resize(&self, wanted: impl FnOnce(&Shared) -> u32) {
         let _resizing = self.resizing.lock();
         let callbacks = self.callbacks();
