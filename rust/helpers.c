@@ -193,6 +193,12 @@ size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
 	return svc_addr_len(addr);
 }
 
+/* The ports do not count. */
+bool svcrdma_helper_addr_same_host(const struct sockaddr *one, const struct sockaddr *other)
+{
+	return rpc_cmp_addr(one, other);
+}
+
 /* The interface that a link-local address belongs to, which the connection manager leaves out. */
 void svcrdma_helper_addr_set_scope(struct sockaddr *addr, const struct rdma_cm_id *id)
 {

@@ -62,6 +62,12 @@ impl Addr {
         this
     }
 
+    /// Returns true if both are addresses of the same host, whatever the ports are.
+    pub(crate) fn is_same_host(&self, other: &Self) -> bool {
+        // SAFETY: Both addresses are valid by the type invariant, and only read.
+        unsafe { bindings::addr_same_host(self.as_ptr(), other.as_ptr()) }
+    }
+
     /// The address for C, which only reads it.
     pub(super) fn as_ptr(&self) -> *mut bindings::sockaddr {
         self.0.as_ptr().cast_mut().cast()

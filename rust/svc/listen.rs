@@ -3,7 +3,8 @@
 //! Listeners: from a connect request to the queue of connections that wait to be accepted.
 //!
 //! The connection manager calls [`Port`] with the listener's own lock held, so what is slow is left
-//! to whoever accepts. How many connections wait is bounded by the inbox.
+//! to whoever accepts. How many connections wait is bounded by the inbox, and for each address of
+//! peers by [`PENDING_PER_ADDRESS`]: a flood from one address leaves room for all others.
 //!
 //! A listener that is bound to an address goes with the device that has it. Its [`Port`] stays, and
 //! the watchdog listens again as soon as a device has that address.
@@ -47,7 +48,7 @@ use crate::abstractions::{
     },
 };
 use kernel::{
-    impl_has_work, new_mutex, new_work,
+    fmt, impl_has_work, new_mutex, new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -67,6 +68,32 @@ use svcrdma_proto::cm::Peer;
 
 /// Connections that can wait to be accepted, per listener.
 const PENDING: usize = 128;
+
+/// Connections of one address among them.
+const PENDING_PER_ADDRESS: usize = 16;
+
+/// The reason why a connect request is refused.
+enum Refusal {
+    /// As many of its address as may wait do.
+    Flood,
+    /// The connection cannot be made.
+    Error(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flood => write!(f, ", {PENDING_PER_ADDRESS} of its address wait already"),
+            Self::Error(e) => write!(f, " (error {})", e.to_errno()),
+        }
+    }
+}
 
 /// Whether there is an id that listens.
 enum Binding {
@@ -186,14 +213,26 @@ impl Port {
         drop(binding);
     }
 
+    /// Returns true if as many connections of this address wait as may. Requests that come over
+    /// several devices at once may exceed that by one for each device.
+    fn is_flooded(&self, peer: &Addr) -> bool {
+        let is_same = |waiting: &Arc<Shared>| waiting.peer().is_same_host(peer);
+        self.inbox.count(is_same) >= PENDING_PER_ADDRESS
+    }
+
     /// Makes a connection of a connect request.
-    fn connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Arc<Shared>> {
+    fn connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Arc<Shared>, Refusal> {
         if self.is_leaving() {
-            return Err(EBUSY);
+            return Err(EBUSY.into());
         }
         if request.reads == 0 {
             // The peer would never serve an RDMA Read.
-            return Err(EINVAL);
+            return Err(EINVAL.into());
+        }
+        let peer = new.peer();
+        // Before anything is made, so that a request too many costs little.
+        if self.is_flooded(&peer) {
+            return Err(Refusal::Flood);
         }
         let device = new.device().ok_or(ENODEV)?;
         let device = self.server.devices.find(&device).ok_or(ENODEV)?;
@@ -201,14 +240,15 @@ impl Port {
             peer: Peer::parse(request.private),
             reads: request.reads,
         };
-        Shared::new(
+        let shared = Shared::new(
             self.server.number(),
-            new.peer(),
+            peer,
             offer,
             device,
             self.counters.clone(),
             self.server.queue.clone(),
-        )
+        )?;
+        Ok(shared)
     }
 
     /// Lets nfsd accept it, or closes it.
@@ -229,17 +269,16 @@ impl Port {
 
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
-        let queued = match this.connection(&new, request) {
-            Ok(shared) => this.queue(new, shared),
-            Err(e) => {
+        let is_queued = match this.connection(&new, request) {
+            Ok(shared) => this.queue(new, shared).is_ok(),
+            Err(refusal) => {
                 if ratelimit() {
-                    let (peer, errno) = (new.peer(), e.to_errno());
-                    pr_warn!("connect request of {} refused (error {})\n", peer, errno);
+                    pr_warn!("connect request of {} refused{}\n", new.peer(), refusal);
                 }
-                Err(e)
+                false
             }
         };
-        if queued.is_err() {
+        if !is_queued {
             this.counters.rejected.inc();
         }
     }

@@ -132,6 +132,13 @@ impl<T: Item> Inbox<T> {
         item
     }
 
+    /// Returns how many items `is_meant` is true of. It is called under the lock.
+    pub(crate) fn count(&self, is_meant: impl Fn(&T) -> bool) -> usize {
+        let inner = self.inner.lock();
+        let meant = inner.items.iter().filter(|item| is_meant(item));
+        meant.fold(0, |count: usize, _| count.saturating_add(1))
+    }
+
     /// Has nfsd look again for items, after it was told that it must not handle them.
     pub(crate) fn wake(&self) {
         if let Some(target) = &self.inner.lock().target {
