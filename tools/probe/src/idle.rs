@@ -6,29 +6,42 @@
 use crate::{
     args::Args,
     error::{Error, Result},
-    ffi,
+    ffi, grant,
     peer::{Manners, Peer},
 };
 use std::io;
 
 /// Its options.
-pub(crate) const OPTIONS: &[&str] = &["count"];
+pub(crate) const OPTIONS: &[&str] = &["count", "calls"];
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let count: u32 = args.value("count", 1)?;
+    let calls: u32 = args.value("calls", 0)?;
     let target = args.target()?;
     ffi::raise_file_limit()?;
     let mut peers = Vec::new();
     for _ in 0..count {
-        let mut peer = Peer::connect(&target, Manners::default())?;
+        let mut peer = Peer::connect(&target, manners(calls))?;
         peer.null()?;
         peer.getattr()?;
+        if calls > 0 {
+            grant::raise(&mut peer, calls)?;
+        }
         peers.push(peer);
     }
     println!("holding {count}");
     wait_for_end()?;
     peers.iter().try_for_each(Peer::disconnect)
+}
+
+/// Those of a connection that makes so many Calls at once first.
+fn manners(calls: u32) -> Manners {
+    let receives = Manners::default().receives;
+    Manners {
+        receives: receives.max(calls.min(grant::MOST)),
+        ..Manners::default()
+    }
 }
 
 /// Returns when the standard input has ended.

@@ -7,6 +7,7 @@ use crate::{
     compound::{Compound, Results},
     error::{Error, Result},
     ffi::Region,
+    grant::{self, MOST},
     message::{Answer, Message, Reply},
     missing,
     peer::{self, Incoming, Manners, Peer, PATIENCE},
@@ -26,9 +27,6 @@ pub(crate) const OPTIONS: &[&str] = &[
 
 /// How often the progress is told.
 const PROGRESS: Duration = Duration::from_secs(1);
-
-/// The largest depth: what the Linux client has.
-const DEEPEST: u32 = 128;
 
 /// What the Calls do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let depth: u32 = args.value("depth", 1)?;
     let count: usize = args.value("count", 1000)?;
-    if !(1..=DEEPEST).contains(&depth) {
-        return Err(Error::new(format!("--depth: 1 to {DEEPEST}")));
+    if !(1..=MOST).contains(&depth) {
+        return Err(Error::new(format!("--depth: 1 to {MOST}")));
     }
     let begin = Instant::now();
     let done = load.make(args, depth, count)?;
@@ -149,7 +147,7 @@ impl Load {
             ..Manners::default()
         };
         let mut peer = Peer::connect(&args.target()?, manners)?;
-        let mut granted = Granted::new(self.first_grant(&mut peer)?);
+        let mut granted = Granted::new(grant::first(&mut peer)?);
         if args.text("valid").is_some() {
             peer.getattr()?;
         }
@@ -188,17 +186,6 @@ impl Load {
         })
     }
 
-    /// Asks for many credits; returns how many there are.
-    fn first_grant(&self, peer: &mut Peer) -> Result<u32> {
-        let xid = peer.xid();
-        let mut message = Message::inline(xid, rpc::null(xid));
-        message.credits = DEEPEST;
-        match peer.exchange(&message)? {
-            Incoming::Answer(Answer::Reply(reply)) => Ok(reply.credits),
-            other => Err(Error::new(format!("no reply but {other:?}"))),
-        }
-    }
-
     /// Makes a Call with the piece of `memory` that is `slot`'s.
     fn send(
         &self,
@@ -231,7 +218,7 @@ impl Load {
                 message.body = call.inline;
             }
         }
-        message.credits = DEEPEST;
+        message.credits = MOST;
         let sent = Instant::now();
         under_way.insert(xid, Call { slot, sent });
         peer.send(&message)

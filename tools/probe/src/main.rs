@@ -17,6 +17,8 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod fuzz;
+mod grant;
+mod hoard;
 mod idle;
 mod load;
 mod message;
@@ -54,6 +56,19 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
   idle       open connections, a NULL Call and a GETATTR each, and hold them until standard
              input ends
                --count N        connections (1)
+               --calls N        NULL Calls that each makes then, as many at a time as are
+                                granted (0)
+  hoard      keep as many WRITEs under way as are granted, to a file that there is not and with
+             a Read chunk each, and connect again when a connection ends; print in the end how
+             many connections and Calls there were
+               --count N        peers (1)
+               --depth N        the most WRITEs of each at a time (128)
+               --size N         bytes of a WRITE (65536)
+               --seconds N      until the end (60)
+               --over N         how many times as many as are granted (1)
+               --calls N        NULL Calls of each connection at first, as many at a time as are
+                                granted (0)
+               --valid          a GETATTR of each connection at first, so that nfsd knows the peer
   load       make Calls of one kind, so many at a time, and print how long they took
                --kind KIND      null; read or write, which need --file (null)
                --depth N        at a time, up to 128 and what the server grants (1)
@@ -135,6 +150,11 @@ const COMMANDS: &[Command] = &[
         name: "fuzz",
         options: fuzz::OPTIONS,
         run: fuzz::run,
+    },
+    Command {
+        name: "hoard",
+        options: hoard::OPTIONS,
+        run: hoard::run,
     },
     Command {
         name: "idle",

@@ -471,7 +471,7 @@ fn alone(peer: Peer) -> Remains {
 }
 
 /// Describes all of `memory`.
-fn whole(memory: &Region) -> Segment {
+pub(crate) fn whole(memory: &Region) -> Segment {
     Segment {
         handle: memory.rkey(),
         length: memory.len() as u32,
@@ -480,7 +480,7 @@ fn whole(memory: &Region) -> Segment {
 }
 
 /// A WRITE whose data is `segment`.
-fn write_call(peer: &mut Peer, segment: Segment) -> Message {
+pub(crate) fn write_call(peer: &mut Peer, segment: Segment) -> Message {
     let xid = peer.xid();
     let call = rpc::write(xid, segment.length);
     let mut message = Message::inline(xid, call.inline);
