@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Measures single requests of mounts: python3 latency.py OUT SECONDS DIR...; without end for 0 seconds.
+
+For each DIR, a mount with actimeo=0, one thread makes GETATTRs of a file and another one WRITEs of 64 KiB,
+one after the other. Prints "ready" before the first. Writes to OUT for each kind "DIR OPERATION COUNT P50 P99
+LONGEST", times in ms: in the end, or when standard input ends. A request that has no answer by then counts
+with the time that it has taken until then.
+"""
+
+import mmap
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+SIZE = 64 << 10
+# Between one request and the next: a thread that never waits would keep an emulated CPU busy.
+PAUSE = 0.002
+
+
+class Series(threading.Thread):
+    """Requests of one kind to one mount."""
+
+    def __init__(self, name, request):
+        super().__init__(daemon=True)
+        self.name, self.request = name, request
+        self.times = []
+        self.began = None
+
+    def run(self):
+        while True:
+            self.began = time.monotonic()
+            self.request()
+            self.times.append(time.monotonic() - self.began)
+            self.began = None
+            time.sleep(PAUSE)
+
+    def report(self):
+        began, now = self.began, time.monotonic()
+        times = sorted([*self.times, *([now - began] if began else [])])
+        # The least that so many percent do not exceed.
+        at = lambda percent: 1000 * times[max(0, -(-len(times) * percent // 100) - 1)]
+        return f"{self.name} {len(times)} {at(50):.0f} {at(99):.0f} {at(100):.0f}"
+
+
+def opened(folder):
+    """The GETATTRs and the WRITEs of a mount, which begin when both files are there."""
+    looked_at = os.open(folder / "looked-at", os.O_RDWR | os.O_CREAT)
+    written = os.open(folder / "written", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+    data = mmap.mmap(-1, SIZE)
+    return [
+        Series(f"{folder} getattr", lambda: os.fstat(looked_at)),
+        Series(f"{folder} write", lambda: os.pwrite(written, data, 0)),
+    ]
+
+
+def main():
+    out, seconds, *folders = sys.argv[1:]
+    series = [one for folder in folders for one in opened(Path(folder))]
+    print("ready", flush=True)
+    for one in series:
+        one.start()
+    if float(seconds):
+        time.sleep(float(seconds))
+    else:
+        sys.stdin.read()
+    Path(out).write_text("".join(one.report() + "\n" for one in series), encoding="utf-8")
+    # Not waiting for a request that has no answer.
+    os._exit(0)
+
+
+main()
