@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures single requests of mounts: python3 latency.py OUT SECONDS DIR...; without end for 0 seconds.
+"""Measures single requests of mounts: python3 latency.py OUT SECONDS DIR...
 
 For each DIR, a mount with actimeo=0, one thread makes GETATTRs of a file and another one WRITEs of 64 KiB,
 one after the other. Prints "ready" before the first. Writes to OUT for each kind "DIR OPERATION COUNT P50 P99
-LONGEST", times in ms: in the end, or when standard input ends. A request that has no answer by then counts
-with the time that it has taken until then.
+LONGEST", times in ms, after SECONDS or with SIGTERM. A request that has no answer by then counts with the
+time that it has taken until then.
 """
 
 import mmap
 import os
+import signal
 import sys
 import threading
 import time
@@ -58,13 +59,12 @@ def opened(folder):
 def main():
     out, seconds, *folders = sys.argv[1:]
     series = [one for folder in folders for one in opened(Path(folder))]
+    # The threads begin with the same mask, so that the signal is left for this one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print("ready", flush=True)
     for one in series:
         one.start()
-    if float(seconds):
-        time.sleep(float(seconds))
-    else:
-        sys.stdin.read()
+    signal.sigtimedwait({signal.SIGTERM}, float(seconds))
     Path(out).write_text("".join(one.report() + "\n" for one in series), encoding="utf-8")
     # Not waiting for a request that has no answer.
     os._exit(0)
