@@ -15,6 +15,7 @@ help: ## this list
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
+	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'
 	@echo '  V=1                  show commands'
 
 modules: ## build svcrdma.ko into build/VERSION (the default)
@@ -42,9 +43,10 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@scripts/cargo host/fuzz clippy
 	@scripts/cargo probe clippy
 
-check: modules ## layers, reachable panics, stack; shell code
+check: modules ## layers, reachable panics, stack; shell code, the runner
 	@scripts/check-layers
 	@scripts/check-shell
+	@scripts/check-runner
 	@scripts/check-panics
 	@scripts/check-stack
 
@@ -61,11 +63,14 @@ demo: ## NFS over RDMA served by the module, shown in a VM
 
 test: ## every test, but what is for test-debug alone; the last line is "N passed, N failed"
 	@scripts/need-qemu
-	@scripts/test
+	@scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
+
+test-list: ## the names of the tests that make test would run
+	@scripts/test --list
 
 test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
-	@KERNEL=debug scripts/test
+	@KERNEL=debug scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
 nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@scripts/need-qemu
@@ -86,4 +91,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-debug nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-list test-debug nfstest xfstests bench clean clean-cache

@@ -288,7 +288,6 @@ leak_check() {
 	local ours
 	[[ -w $LEAKS ]] || { echo "FAIL: kmemleak has given up (see the kernel log)" >&2; return 1; }
 	# What has no reference now is a leak if it is the same at the second look, and not young.
-	touch /run/svcrdma.symbols
 	echo scan >"$LEAKS"
 	sleep 5
 	echo scan >"$LEAKS"
@@ -303,8 +302,7 @@ leak_check() {
 }
 
 # leaks_of_ours: those of kmemleak's records with a function of the module in the backtrace. It
-# is unloaded: its functions are bare addresses, and get their names again unless tests had one VM
-# together.
+# is unloaded: its functions are bare addresses, and get their names again.
 leaks_of_ours() {
 	awk '
 		FILENAME != "-" { address[++n] = $1; name[n] = $3; next }

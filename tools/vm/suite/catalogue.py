@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All tests, and the selection of some of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import vm
+
+from suite.header import Header
+from suite.settings import DEBUG, Settings
+from suite.test import Machine, Test
+
+TESTS = vm.TOP / "tools/vm/tests"
+BENCH = vm.TOP / "tools/vm/bench"
+# Of a test whose header has no limit.
+TEST_LIMIT = 180
+BENCH_LIMIT = 900
+
+DEBUG_SIZE = vm.Size(3072, 2)
+# Of the client's VM where only the server's has the debug kernel.
+CLIENT_SIZE = vm.Size(vm.Size().mem, 2)
+
+# Name, seconds, command.
+TOOLS = [
+    ("build.probe", 300, ["scripts/cargo", "probe", "build"]),
+    ("build.fsx", 600, ["scripts/fsx"]),
+]
+HOST = [
+    ("build.install", 60, ["scripts/tests/install"]),
+    ("check.layers", 60, ["scripts/check-layers"]),
+    ("check.panics", 60, ["scripts/check-panics"]),
+    ("check.stack", 120, ["scripts/check-stack"]),
+    ("check.shell", 300, ["scripts/check-shell"]),
+    ("check.runner", 60, ["scripts/check-runner"]),
+    ("check.fmt", 120, ["scripts/fmt", "--check"]),
+    ("check.clippy", 600, ["make", "-s", "clippy"]),
+    ("host.proto", 900, ["scripts/cargo", "host", "test"]),
+    ("host.fuzz", 600, ["scripts/fuzz", "run", "3"]),
+    ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
+    ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
+]
+# Those of them that examine the module that was built.
+OF_MODULE = {"build.install", "check.panics", "check.stack"}
+REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
+
+
+def builds(settings: Settings) -> list[Test]:
+    """Returns what other tests need: the module for each kernel, and the tools."""
+    modules = [Test(module_of(kernel), 600, ("env", f"KERNEL={kernel}", "scripts/build")) for kernel in settings.kernels]
+    return modules + tools(settings)
+
+
+def tools(settings: Settings) -> list[Test]:
+    """Returns the builds that every test in VMs needs."""
+    found = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
+    # It is made of kprobes, which the debug kernel lacks.
+    if settings.home != DEBUG:
+        found.append(Test("build.faults", 300, ("env", f"KERNEL={settings.home}", "scripts/faults")))
+    return found
+
+
+def module_of(kernel: str) -> str:
+    return f"build.{kernel}"
+
+
+def host_tests(settings: Settings) -> list[Test]:
+    """Returns the tests without a VM.
+
+    They examine our code, not the stock server's, and not as built for the debug kernel, whose
+    compiler adds to it.
+    """
+    if settings.is_debug_only or settings.server != "ours":
+        return []
+    env, module = f"KERNEL={settings.home}", frozenset({module_of(settings.home)})
+    tests = [
+        Test(name, limit, ("env", env, *command), needs=module if name in OF_MODULE else frozenset())
+        for name, limit, command in HOST
+    ]
+    return tests + [Test(f"build.refuse-{case}", 60, ("scripts/tests/refuse", case)) for case in REFUSALS]
+
+
+def guest_tests(settings: Settings, folder: Path, limit: int) -> list[Test]:
+    """Returns the tests of a folder, each once for each of its kernels."""
+    tests = []
+    for path in sorted(folder.glob("*.*")):
+        if path.is_dir() or path.suffix == ".py":
+            continue
+        header = Header(path.read_text(encoding="utf-8"))
+        if not os.access(path, os.X_OK) or header.server not in ("both", *vm.SERVERS):
+            sys.exit(f"svcrdma: {path}: not executable, or its server is not one of both, {', '.join(vm.SERVERS)}")
+        if header.server in ("both", settings.server):
+            kernels = [kernel for kernel in settings.kernels if header.runs_on(kernel, settings)]
+            tests += [guest_test(path, header, kernel, limit, settings) for kernel in kernels]
+    return tests
+
+
+def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Settings) -> Test:
+    """Returns the test of a script on one kernel."""
+    env = header.variables(kernel, settings)
+    if header.klog_allow:
+        env["VM_KLOG_ALLOW"] = header.klog_allow
+    return Test(
+        path.name if kernel == settings.home else f"{path.name}@{kernel}",
+        header.number("limit", limit),
+        (f"/src/{path.relative_to(vm.TOP)}",),
+        machines(header, kernel, settings),
+        env,
+        frozenset({module_of(kernel), *(tool.name for tool in tools(settings))}),
+    )
+
+
+def machines(header: Header, kernel: str, settings: Settings) -> tuple[Machine, ...]:
+    """Returns the VMs that a test asks for."""
+    size = vm.Size(header.number("mem", vm.Size().mem), header.number("cpus", vm.Size().cpus))
+    server = Machine(kernel, DEBUG_SIZE if kernel == DEBUG else size)
+    if header.number("vms", 1) == 1:
+        return (server,)
+    # The server is what is examined, so its client has the faster kernel.
+    client = Machine(settings.home, CLIENT_SIZE) if kernel == DEBUG else server
+    return (server, client)
+
+
+def selected(tests: list[Test], settings: Settings) -> list[Test]:
+    """Returns the tests that TESTS= selects, or all. Ends the program if a pattern selects none."""
+    found = {pattern: {t.name for t in tests if t.matches(pattern, settings)} for pattern in settings.patterns}
+    if missing := [pattern for pattern, names in found.items() if not names]:
+        sys.exit(f"svcrdma: no test has such a name: {' '.join(missing)}")
+    names = set().union(*found.values())
+    return [test for test in tests if test.name in names] if found else tests
+
+
+def with_needed(tests: list[Test], available: Iterable[Test]) -> tuple[list[Test], list[Test]]:
+    """Splits into builds, with those that others need, and the others.
+
+    No test may examine what an older source has left.
+    """
+    available = list(available)
+    names = {build.name for build in available}
+    others = [test for test in tests if test.name not in names]
+    needed = {test.name for test in tests}.union(*(test.needs for test in others))
+    return [build for build in available if build.name in needed], others

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The `# key: value` lines at the beginning of a test in tools/vm, see tools/vm/README."""
+
+from __future__ import annotations
+
+import re
+
+from suite.settings import DEBUG, Settings
+
+KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug")
+LINE = re.compile(rf"# ({'|'.join(KEYS)}):\s*(.*?)\s*$")
+
+
+class Header:
+    """The keys of one test."""
+
+    def __init__(self, text: str):
+        self._values: dict[str, str] = {}
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                break
+            if match := LINE.match(line):
+                self._values[match[1]] = match[2]
+
+    def number(self, key: str, default: int) -> int:
+        """Returns the number that the value begins with; a remark may follow it."""
+        match = re.match(r"\d+", self._values.get(key, ""))
+        return int(match[0]) if match else default
+
+    def words(self, key: str) -> list[str]:
+        return self._values.get(key, "").split()
+
+    @property
+    def server(self) -> str:
+        """Returns ours, stock or both."""
+        return (self.words("server") or ["ours"])[0]
+
+    @property
+    def klog_allow(self) -> str:
+        """Returns the kernel messages that the test provokes, as a regular expression."""
+        return self._values.get("klog-allow", "")
+
+    def runs_on(self, kernel: str, settings: Settings) -> bool:
+        """Returns true if the test is one of that kernel's."""
+        if kernel == DEBUG:
+            return "debug" in self._values and (settings.is_debug_only or "alone" not in self.words("debug"))
+        wanted = self.words("kernels")
+        if kernel == settings.home:
+            return "none" not in wanted
+        return kernel in wanted or "all" in wanted
+
+    def variables(self, kernel: str, settings: Settings) -> dict[str, str]:
+        """Returns what makes the test do less on a kernel that is not the home kernel: COUNT=100."""
+        if kernel == DEBUG:
+            words = self.words("debug")
+        elif kernel != settings.home:
+            words = self.words("kernels")
+        else:
+            words = []
+        pairs = (word.partition("=") for word in words if "=" in word)
+        return {name: value for name, _, value in pairs}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of scripts/test."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import vm
+
+from suite import catalogue
+from suite.executor import Executor
+from suite.preparation import add_snapshots, prepare
+from suite.processes import Processes
+from suite.report import Report
+from suite.result import Outcome, Result
+from suite.run import Run
+from suite.settings import Settings
+from suite.slots import Slots, slots_here
+from suite.test import Test
+
+LOGS = vm.TOP / "build/logs"
+KEEP_RUNS = 10
+# More than the tables of a benchmark.
+BENCH_LINES = 1000
+# The exit status after SIGINT and SIGTERM.
+INTERRUPTED = 130
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/test",
+        description='Runs the tests. The last line is "N passed, N failed".',
+        epilog="KERNEL=, SERVER=, SLOW= and TESTS= choose kernel, server, patience and tests, see make help.",
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the tests and run none")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results to FILE as JUnit XML")
+    parser.add_argument("--bench", action="store_true", help="run tools/vm/bench and print the tables")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Returns 0 if no test has failed."""
+    args = arguments(argv)
+    settings = Settings.read(os.environ, vm.families)
+    builds = catalogue.builds(settings)
+    # Both folders are read each time, so that no run passes while the other kind is broken.
+    benches = catalogue.guest_tests(settings, catalogue.BENCH, catalogue.BENCH_LIMIT)
+    guests = catalogue.guest_tests(settings, catalogue.TESTS, catalogue.TEST_LIMIT)
+    tests = benches if args.bench else builds + catalogue.host_tests(settings) + guests
+    tests = catalogue.selected(tests, settings)
+    if args.list:
+        print("\n".join(test.name for test in tests))
+        return 0
+    if args.junit:
+        args.junit.touch()  # fails now, not after an hour
+    report = Report(sys.stdout, BENCH_LINES if args.bench else 0)
+    builds, others = catalogue.with_needed(tests, builds)
+    # Figures need a machine with one benchmark at a time.
+    run_all(settings, builds, others, Slots(1 if args.bench else slots_here()), report)
+    if args.junit:
+        report.write_junit(args.junit)
+    print(report.summary(), flush=True)
+    return 1 if report.count(Outcome.FAILED) else 0
+
+
+def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: Slots, report: Report) -> None:
+    """Sets up, then runs the builds, then the other tests."""
+    start, logs, processes = time.monotonic(), make_logs(), Processes()
+    end_when_interrupted(processes)
+    machines = {machine for test in others for machine in test.machines}
+    # A build needs the kernel that it is for, even if no VM boots it.
+    wanted = {machine.kernel for machine in machines} | {need for test in others for need in test.needs}
+    kernels = [kernel for kernel in settings.kernels if kernel in wanted or catalogue.module_of(kernel) in wanted]
+    try:
+        images = prepare(kernels, others, processes)
+    except OSError as error:
+        for test in builds + others:
+            report.add(Result(test.name, Outcome.FAILED, why=str(error)))
+        return
+    versions = " and ".join(each.version for each in images.values())
+    print(f"kernel {versions}, set up in {time.monotonic() - start:.0f} s; logs in {logs}", flush=True)
+    run = Run(Executor(settings, images, processes, logs, skips()).run, slots, report)
+    run.all(builds)
+    for each in images.values():
+        each.find_module()
+    if not vm.use_kvm():
+        add_snapshots(images, machines, processes, slots)
+    run.all(others)
+    print(f"logs in {logs}")
+
+
+def make_logs() -> Path:
+    """Makes the folder of this run's logs, and removes all but the last ones."""
+    logs = LOGS / time.strftime("%Y%m%d-%H%M%S")
+    logs.mkdir(parents=True)
+    for old in sorted(LOGS.glob("[0-9]*"))[:-KEEP_RUNS]:
+        shutil.rmtree(old, ignore_errors=True)
+    return logs
+
+
+def skips() -> frozenset[str]:
+    """Returns the tests that tools/vm/skips lists."""
+    lines = (vm.TOP / "tools/vm/skips").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.split("#")[0].strip() for line in lines) - {""}
+
+
+def end_when_interrupted(processes: Processes) -> None:
+    """Ends at SIGINT and SIGTERM without waiting. VMs end with us, see vm.die_with_parent."""
+
+    def end(*_: object) -> None:
+        processes.end_all()
+        os._exit(INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)

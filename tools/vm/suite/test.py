@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One test: a command of this host, or a script for VMs."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import vm
+
+from suite.settings import DEBUG, Settings
+
+# The debug kernel takes about four times as long for all that it does.
+DEBUG_SLOW = 4
+
+
+class Machine(NamedTuple):
+    """The kernel and the size of a VM."""
+
+    kernel: str
+    size: vm.Size
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test that can run as soon as the builds in `needs` have passed."""
+
+    name: str
+    limit: float  # seconds on an idle machine, to end what hangs
+    command: tuple[str, ...]
+    # The VMs, the server's before the client's; none for a command of this host.
+    machines: tuple[Machine, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def slots(self) -> int:
+        """Returns how many slots the test takes: one for each VM."""
+        return max(1, len(self.machines))
+
+    @property
+    def is_debug(self) -> bool:
+        """Returns true if the server runs the debug kernel."""
+        return bool(self.machines) and self.machines[0].kernel == DEBUG
+
+    def seconds(self, slow: float) -> float:
+        """Returns the time limit on a machine that is `slow` times slower."""
+        return self.limit * slow * (DEBUG_SLOW if self.is_debug else 1)
+
+    def matches(self, pattern: str, settings: Settings) -> bool:
+        """Returns true if a pattern of TESTS= selects the test.
+
+        An area does not select tests on the debug kernel, which may have to be compiled first:
+        they are selected by name or by a pattern with "@".
+        """
+        if self.is_debug and not settings.is_debug_only and "@" not in pattern:
+            return self.name == pattern
+        return fnmatch.fnmatch(self.name, pattern) or self.name.startswith(pattern + ".")

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tests there are, and the selection of some."""
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import vm
+
+from suite import catalogue
+from suite.settings import Settings
+from suite.test import Machine, Test
+
+ALL = Settings(("7.3", "7.2", "debug"))
+
+
+def names(tests: list[Test]) -> list[str]:
+    return [test.name for test in tests]
+
+
+def selected(patterns: str, kernels: tuple[str, ...] = ALL.kernels) -> list[str]:
+    settings = Settings(kernels, patterns=tuple(patterns.split()))
+    size = vm.Size()
+    tests = [Test(name, 10, (), (Machine("7.3", size),)) for name in ("wire.fuzz", "wire.rnr", "wires.x")]
+    tests.append(Test("wire.fuzz@debug" if len(kernels) > 1 else "wire.fuzz", 10, (), (Machine("debug", size),)))
+    return names(catalogue.selected(tests, settings))
+
+
+class SelectionTest(unittest.TestCase):
+    def test_no_pattern_selects_all(self) -> None:
+        self.assertEqual(selected(""), ["wire.fuzz", "wire.rnr", "wires.x", "wire.fuzz@debug"])
+
+    def test_areas_and_patterns_leave_out_the_debug_kernel(self) -> None:
+        self.assertEqual(selected("wire"), ["wire.fuzz", "wire.rnr"])
+        self.assertEqual(selected("wire.f*"), ["wire.fuzz"])
+
+    def test_debug_kernel_is_selected_by_name_or_at_sign(self) -> None:
+        self.assertEqual(selected("wire.fuzz@debug"), ["wire.fuzz@debug"])
+        self.assertEqual(selected("*@debug wire.rnr"), ["wire.rnr", "wire.fuzz@debug"])
+        self.assertIn("wire.fuzz", selected("wire", ("debug",)))
+
+    def test_pattern_that_selects_nothing_is_refused(self) -> None:
+        with self.assertRaisesRegex(SystemExit, "no test has such a name: nothing$"):
+            selected("wire nothing")
+
+
+class GuestTest(unittest.TestCase):
+    """Reads scripts of a temporary folder as tests."""
+
+    def setUp(self) -> None:
+        self.top = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(vm, "TOP", self.top))
+
+    def script(self, name: str, *lines: str, mode: int = 0o755) -> None:
+        path = self.top / name
+        path.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+        path.chmod(mode)
+
+    def read(self, settings: Settings = ALL) -> dict[str, Test]:
+        return {test.name: test for test in catalogue.guest_tests(settings, self.top, 180)}
+
+    def test_one_test_for_each_kernel(self) -> None:
+        self.script("a.b", "# limit: 60", "# kernels: all", "# debug: COUNT=2", "# klog-allow: rxe")
+        tests = self.read()
+        self.assertEqual(list(tests), ["a.b", "a.b@7.2", "a.b@debug"])
+        self.assertEqual(tests["a.b"].command, ("/src/a.b",))
+        self.assertEqual(tests["a.b"].env, {"VM_KLOG_ALLOW": "rxe"})
+        self.assertEqual(tests["a.b@debug"].env, {"VM_KLOG_ALLOW": "rxe", "COUNT": "2"})
+        self.assertEqual(tests["a.b@debug"].machines, (Machine("debug", catalogue.DEBUG_SIZE),))
+
+    def test_limits_are_four_times_as_long_on_the_debug_kernel(self) -> None:
+        self.script("a.b", "# limit: 60", "# debug: yes")
+        tests = self.read()
+        self.assertEqual((tests["a.b"].seconds(3), tests["a.b@debug"].seconds(3)), (180, 720))
+
+    def test_client_of_the_debug_kernel_has_the_home_kernel(self) -> None:
+        self.script("a.b", "# vms: 2", "# cpus: 2", "# debug: yes")
+        tests = self.read()
+        self.assertEqual(tests["a.b"].machines, (Machine("7.3", vm.Size(cpus=2)),) * 2)
+        self.assertEqual([machine.kernel for machine in tests["a.b@debug"].machines], ["debug", "7.3"])
+        only = self.read(Settings(("debug",)))["a.b"]
+        self.assertEqual([machine.kernel for machine in only.machines], ["debug", "debug"])
+
+    def test_server(self) -> None:
+        self.script("a.both", "# server: both")
+        self.script("a.ours")
+        self.script("a.stock", "# server: stock")
+        self.assertEqual(list(self.read()), ["a.both", "a.ours"])
+        self.assertEqual(list(self.read(Settings(("7.3",), "stock"))), ["a.both", "a.stock"])
+
+    def test_files_that_are_no_tests(self) -> None:
+        self.script("common", mode=0o644)
+        self.script("sizes.py", mode=0o644)
+        self.assertEqual(self.read(), {})
+
+    def test_mistakes_end_the_program(self) -> None:
+        self.script("a.b", mode=0o644)
+        self.assertRaisesRegex(SystemExit, "a.b: not executable", self.read)
+        self.script("a.b", "# server: other")
+        self.assertRaisesRegex(SystemExit, "a.b: .*server", self.read)
+
+    def test_needs(self) -> None:
+        self.script("a.b", "# debug: yes")
+        tests = self.read()
+        tools = {"build.probe", "build.fsx", "build.faults"}
+        self.assertEqual(tests["a.b@debug"].needs, {"build.debug", *tools})
+        self.assertEqual(names(catalogue.builds(ALL))[:3], ["build.7.3", "build.7.2", "build.debug"])
+
+
+class NeededTest(unittest.TestCase):
+    def test_builds_of_the_selected_tests_are_added(self) -> None:
+        builds = [Test("build.7.3", 1, ()), Test("build.7.2", 1, ()), Test("build.fsx", 1, ())]
+        tests = [builds[1], Test("a.b", 1, (), needs=frozenset({"build.7.3"}))]
+        first, others = catalogue.with_needed(tests, builds)
+        self.assertEqual((names(first), names(others)), (["build.7.3", "build.7.2"], ["a.b"]))
+
+    def test_host_tests_examine_our_code(self) -> None:
+        self.assertEqual(catalogue.host_tests(Settings(("7.3",), "stock")), [])
+        self.assertEqual(catalogue.host_tests(Settings(("debug",))), [])
+        found = {test.name: test for test in catalogue.host_tests(Settings(("7.2",)))}
+        self.assertEqual(found["check.stack"].needs, {"build.7.2"})
+        self.assertEqual(found["check.shell"].needs, frozenset())
