@@ -43,9 +43,10 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@scripts/cargo host/fuzz clippy
 	@scripts/cargo probe clippy
 
-check: modules ## layers, reachable panics, stack; shell code, the runner
+check: modules ## layers, reachable panics, stack; shell and Python code
 	@scripts/check-layers
 	@scripts/check-shell
+	@scripts/check-python
 	@scripts/check-runner
 	@scripts/check-panics
 	@scripts/check-stack

@@ -9,7 +9,7 @@
 
 The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
 starts from the same images with an empty overlay; nothing survives but /job/out.
-scripts/test has emulated VMs start from a snapshot, see Snapshot.
+In `make test` emulated VMs start from a snapshot, see Snapshot.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
 DISK = 16 << 30  # of the export; sparse
@@ -99,7 +100,7 @@ class Monitor:
         mapped = {"capability": "mapped-ram", "state": True}
         self.command("migrate-set-capabilities", capabilities=[mapped])
 
-    def command(self, name: str, **arguments: object) -> dict:
+    def command(self, name: str, **arguments: object) -> Any:
         self.stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
         self.stream.flush()
         return self.answer("return")
@@ -108,7 +109,7 @@ class Monitor:
         self.theirs.close()
         self.stream.close()
 
-    def answer(self, key: str) -> dict:
+    def answer(self, key: str) -> Any:
         """Skips events."""
         for line in self.stream:
             message = json.loads(line)
@@ -124,7 +125,7 @@ class Snapshot:
     that starts from it has memory of its own."""
 
     def __init__(self, folder: Path, mode: str = "rb"):
-        self.state = open(folder / "state", mode)
+        self.state: IO[bytes] = open(folder / "state", mode)  # noqa: SIM115
 
     @property
     def uri(self) -> str:
@@ -133,13 +134,16 @@ class Snapshot:
 
     def save(self, vm: Vm) -> None:
         """QEMU stops the VM by itself, so those that start from it run."""
-        vm.monitor.command("migrate", uri=self.uri)
-        while (status := vm.monitor.command("query-migrate").get("status")) != "completed":
+        monitor = vm.monitor
+        if not monitor:
+            raise OSError("QEMU takes no commands")
+        monitor.command("migrate", uri=self.uri)
+        while (status := monitor.command("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled"):
                 raise OSError("QEMU cannot save it")
             time.sleep(0.02)
         # It ends with what it has started.
-        vm.monitor.command("quit")
+        monitor.command("quit")
         with contextlib.suppress(subprocess.TimeoutExpired):
             vm.process.wait(60)
 
@@ -164,7 +168,8 @@ class Images:
     @classmethod
     def prepare(cls, kernel: str, module: Path | None = None) -> Images:
         def made_by(*command: str) -> Path:
-            done = subprocess.run([TOP / "tools/vm" / command[0], *command[1:]], stdout=subprocess.PIPE, text=True)
+            script = TOP / "tools/vm" / command[0]
+            done = subprocess.run([script, *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode:
                 sys.exit(done.returncode)
             made = Path(done.stdout.strip())
@@ -172,7 +177,7 @@ class Images:
                 os.utime(made)  # still in use, see fill in scripts/lib.sh
             return made
 
-        if status := subprocess.run([TOP / "scripts/need-qemu"]).returncode:
+        if status := subprocess.run([TOP / "scripts/need-qemu"], check=False).returncode:
             sys.exit(status)
         images = cls(made_by("guest-root"), made_by("guest-kernel", kernel), module)
         if module is None:
@@ -191,7 +196,7 @@ class Job:
     command: list[str]
     out: Path
     vms: int = 1
-    size: Size = Size()
+    size: Size = Size()  # noqa: RUF009
     limit: float = 300
     server: str = "ours"
     env: dict[str, str] = field(default_factory=dict)
@@ -256,7 +261,7 @@ class Vm:
             path = Path(f"/proc/self/fd/{disk.fileno()}")
             arguments = self.arguments(images, size, job.tree, index, directory, sockets, stdio, path)
             inherited = [disk.fileno()]
-            self.monitor = None
+            self.monitor: Monitor | None = None
             if snapshot:
                 self.monitor = Monitor()
                 arguments += [*self.monitor.arguments, *([] if role == "snapshot" else ["-incoming", "defer"])]
@@ -265,20 +270,20 @@ class Vm:
                 arguments,
                 cwd=TOP,
                 stdin=None if stdio else subprocess.DEVNULL,
-                stdout=None if stdio else open(directory / "qemu.log", "wb"),
+                stdout=None if stdio else stack.enter_context(open(directory / "qemu.log", "wb")),
                 stderr=subprocess.STDOUT,
                 start_new_session=not stdio,
                 pass_fds=inherited,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509
             )
-            if self.monitor:
+            if snapshot and self.monitor:
                 with self.monitored():
                     self.monitor.begin()
                     if role != "snapshot":
                         self.monitor.command("migrate-incoming", uri=snapshot.uri)
 
     @contextlib.contextmanager
-    def monitored(self):
+    def monitored(self) -> Iterator[None]:
         """What QEMU refuses is the end of the VM, like any other that it meets."""
         try:
             yield
@@ -320,7 +325,8 @@ class Vm:
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is where the toolchain is, which may be a folder of its own.
-        inside = [TOP / "scripts/in-root", "-b", directory, "-b", sockets, *(["-b", tree] if tree else [])]
+        shared = [path for path in (directory, sockets, tree) if path]
+        inside = [TOP / "scripts/in-root", *(word for path in shared for word in ("-b", path))]
         # All VMs of a kernel have the same devices, or none could start from another's snapshot.
         return [
             *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
@@ -478,7 +484,7 @@ def watch(vms: list[Vm], deadline: float) -> str:
 
 def families() -> list[str]:
     """The kernel families to choose from, the newest first."""
-    done = subprocess.run([TOP / "scripts/families"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([TOP / "scripts/families"], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout.split()
@@ -546,7 +552,7 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def raw_terminal():
+def raw_terminal() -> Iterator[None]:
     if not sys.stdin.isatty():
         yield
         return

@@ -35,6 +35,7 @@ HOST = [
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
     ("check.shell", 300, ["scripts/check-shell"]),
+    ("check.python", 300, ["scripts/check-python"]),
     ("check.runner", 60, ["scripts/check-runner"]),
     ("check.fmt", 120, ["scripts/fmt", "--check"]),
     ("check.clippy", 600, ["make", "-s", "clippy"]),

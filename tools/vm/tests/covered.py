@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gssapi
 
@@ -23,33 +24,33 @@ PUTROOTFH, LOOKUP, READ = 24, 15, 25
 CHUNK = 1 << 20
 
 
-def words(*numbers):
+def words(*numbers: int) -> bytes:
     return struct.pack(f">{len(numbers)}I", *numbers)
 
 
-def opaque(data):
+def opaque(data: bytes) -> bytes:
     return words(len(data)) + data + bytes(-len(data) % 4)
 
 
 class Reader:
-    def __init__(self, data):
+    def __init__(self, data: bytes):
         self.data, self.at = data, 0
 
-    def word(self):
+    def word(self) -> int:
         self.at += 4
         assert self.at <= len(self.data), self.data
         return int.from_bytes(self.data[self.at - 4 : self.at], "big")
 
-    def opaque(self):
+    def opaque(self) -> bytes:
         size = self.word()
         begin, self.at = self.at, self.at + (size + 3 & ~3)
         return self.data[begin : begin + size]
 
-    def rest(self):
+    def rest(self) -> bytes:
         return self.data[self.at :]
 
 
-def exchange(call, *options):
+def exchange(call: bytes, *options: str) -> tuple[dict[str, Any], bytes, Reader]:
     """What probe call prints of it: the results behind the RPC header with its verifier."""
     done = subprocess.run([PROBE, "call", HOST, *options], input=call, stdout=subprocess.PIPE, check=True)
     answer = json.loads(done.stdout)
@@ -61,7 +62,7 @@ def exchange(call, *options):
 
 
 class Session:
-    def __init__(self):
+    def __init__(self) -> None:
         name = gssapi.Name(f"nfs@{HOST}", gssapi.NameType.hostbased_service)
         # Nothing about the order of messages (RFC 2203, section 5.2.2).
         flags = gssapi.RequirementFlag.mutual_authentication
@@ -75,13 +76,13 @@ class Session:
         self.context.step(reply.opaque())
         self.context.verify_signature(words(window), verifier)
 
-    def header(self, procedure, service, nfs_procedure):
+    def header(self, procedure: int, service: int, nfs_procedure: int) -> bytes:
         self.sequence += 1
         credential = words(1, procedure, self.sequence, service) + opaque(self.handle)
         call = words(0x6E000000 + self.sequence, 0, 2, PROGRAM, VERSION, nfs_procedure)
         return call + words(RPCSEC_GSS) + opaque(credential)
 
-    def call(self, service, arguments, *options):
+    def call(self, service: int, arguments: bytes, *options: str) -> tuple[dict[str, Any], Reader]:
         """Makes a COMPOUND; returns what came how, and the results when they have been checked."""
         head = self.header(GSS_DATA, service, 1)
         sequence = words(self.sequence)
@@ -107,7 +108,7 @@ class Session:
         return answer, Reader(covered[4:])
 
 
-def read(session, service, count):
+def read(session: Session, service: int, count: int) -> tuple[bool, bytes, bytes]:
     """How the reply came to a READ with chunks, what the Write chunk got, and what the reply has."""
     arguments = opaque(b"") + words(0, 3, PUTROOTFH, LOOKUP) + opaque(NAME.encode())
     # Past locks and grace periods.
@@ -123,7 +124,7 @@ def read(session, service, count):
     return answer["inline"], bytes.fromhex(answer["written"]), results.rest()[:count]
 
 
-def main():
+def main() -> None:
     session = Session()
     for count in (1000, 1 << 16):
         # Only the header is signed: data goes to the Write chunk.

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SERVER, CLIENT = (Path(argument) for argument in sys.argv[1:3])
@@ -18,7 +19,7 @@ VERSION = sys.argv[3]
 
 
 @contextlib.contextmanager
-def refused(number):
+def refused(number: int) -> Iterator[None]:
     """The block has to fail with this errno."""
     try:
         yield
@@ -28,7 +29,7 @@ def refused(number):
         raise AssertionError(f"expected {errno.errorcode[number]}")
 
 
-def wait_for(condition):
+def wait_for(condition: Callable[[], bool]) -> None:
     """Waits for the condition, but not for ever."""
     end = time.monotonic() + 30
     while not condition():
@@ -36,7 +37,7 @@ def wait_for(condition):
         time.sleep(0.1)
 
 
-def rename(name):
+def rename(name: str) -> None:
     (CLIENT / name).mkdir()
     (CLIENT / name / "old").write_text("old")
     (CLIENT / name / "other").write_text("other")
@@ -55,7 +56,7 @@ def rename(name):
         os.rename(CLIENT / name / "nothing", CLIENT / name / "x")
 
 
-def unlink(name):
+def unlink(name: str) -> None:
     (CLIENT / name).write_text("x")
     os.link(CLIENT / name, CLIENT / f"{name}.link")
     assert os.stat(SERVER / name).st_nlink == 2
@@ -79,7 +80,7 @@ def unlink(name):
     assert not (SERVER / f"{name}.dir").exists()
 
 
-def truncate(name):
+def truncate(name: str) -> None:
     data = os.urandom(200_000)
     (CLIENT / name).write_bytes(data)
     for size in (150_001, 4096, 4095, 1, 0):
@@ -94,7 +95,7 @@ def truncate(name):
     assert (CLIENT / name).read_bytes() == data[:100]
 
 
-def append(name):
+def append(name: str) -> None:
     (CLIENT / name).touch()
     expected = b""
     for turn in range(20):
@@ -108,7 +109,7 @@ def append(name):
     assert (SERVER / name).read_bytes() == expected
 
 
-def elsewhere(function):
+def elsewhere(function: Callable[[], int]) -> int:
     """Calls the function in another process, which is another owner of locks; returns its status."""
     child = os.fork()
     if child == 0:
@@ -119,10 +120,10 @@ def elsewhere(function):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def try_lock(path, kind, start, length):
+def try_lock(path: Path, kind: int, start: int, length: int) -> bool:
     """Says whether another process gets the lock."""
 
-    def take():
+    def take() -> int:
         with open(path, "r+b") as file:
             try:
                 fcntl.lockf(file, kind | fcntl.LOCK_NB, length, start)
@@ -135,11 +136,11 @@ def try_lock(path, kind, start, length):
     return got == 1
 
 
-def holder(path):
+def holder(path: Path) -> tuple[int, int, int]:
     """Asks, in another process, who is in the way of a lock on all of the file."""
     read, write = os.pipe()
 
-    def ask():
+    def ask() -> int:
         with open(path, "r+b") as file:
             query = struct.pack("hhllhh", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0, 0)
             os.write(write, fcntl.fcntl(file, fcntl.F_GETLK, query))
@@ -152,7 +153,7 @@ def holder(path):
     return kind, start, length
 
 
-def lock(name):
+def lock(name: str) -> None:
     exclusive, shared = fcntl.LOCK_EX, fcntl.LOCK_SH
     (CLIENT / name).write_bytes(bytes(1000))
     with open(CLIENT / name, "r+b") as file:
@@ -171,7 +172,7 @@ def lock(name):
         wait_for_lock(name)
 
 
-def wait_for_lock(name):
+def wait_for_lock(name: str) -> None:
     """One that waits gets the lock when the server's own holder lets go.
 
     Not for NLM, whose callback to a client in the server's own lockd comes to nothing: that client

@@ -12,7 +12,7 @@ import sys
 BLOCK = 4 << 20  # bytes that one call of write() or read() has at most
 
 
-def write(path, data, flags):
+def write(path: str, data: memoryview, flags: int) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags)
     for start in range(0, len(data), BLOCK):
         part = data[start : start + BLOCK]
@@ -22,7 +22,7 @@ def write(path, data, flags):
     os.close(file)
 
 
-def read(path, buffer, flags):
+def read(path: str, buffer: mmap.mmap, flags: int) -> bytes:
     file, size = os.open(path, os.O_RDONLY | flags), 0
     while count := os.readv(file, [memoryview(buffer)[size : size + BLOCK]]):
         size += count

@@ -15,11 +15,11 @@ LARGE = (8192, 65539, 1 << 20, (1 << 20) + 1, 3 << 20)
 FILES = 80  # whose names do not fit inline
 
 
-def compare(got, size):
+def compare(got: bytes, size: int) -> None:
     assert got == DATA[:size], f"{len(got)} of {size} bytes"
 
 
-def around_the_threshold():
+def around_the_threshold() -> None:
     """One WRITE and one READ for each size."""
     here = os.open(CLIENT / "direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     with open(SERVER / "direct", "rb", buffering=0) as there:
@@ -33,7 +33,7 @@ def around_the_threshold():
     os.unlink(CLIENT / "direct")
 
 
-def files():
+def files() -> None:
     """Buffered, and of pages."""
     for size in LARGE:
         (CLIENT / f"up.{size}").write_bytes(DATA[:size])
@@ -44,7 +44,7 @@ def files():
         os.unlink(CLIENT / f"up.{size}")
 
 
-def names():
+def names() -> None:
     """A listing that needs a Reply chunk, and a link's text."""
     os.mkdir(CLIENT / "names")
     expected = [f"{number}.{'n' * 60}" for number in range(FILES)]
