@@ -83,7 +83,7 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
         for test in builds + others:
             report.add(Result(test.name, Outcome.FAILED, why=str(error)))
         return
-    versions = " and ".join(each.version for each in images.values())
+    versions = " and ".join(each.version for each in images.values()) or "none"
     print(f"kernel {versions}, set up in {time.monotonic() - start:.0f} s; logs in {logs}", flush=True)
     run = Run(Executor(settings, images, processes, logs, skips()).run, slots, report)
     run.all(builds)
