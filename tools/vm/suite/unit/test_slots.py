@@ -8,8 +8,8 @@ from suite.slots import Slots, slots_of
 
 
 class SlotsTest(unittest.TestCase):
-    def test_two_for_each_cpu_as_far_as_memory_goes(self) -> None:
-        self.assertEqual(slots_of(2, 16 << 10), 4)
+    def test_two_for_each_cpu_and_one_more_as_far_as_memory_goes(self) -> None:
+        self.assertEqual(slots_of(2, 16 << 10), 5)
         self.assertEqual(slots_of(2, 10 << 10), 3)
         self.assertEqual(slots_of(1, 1 << 10), 2)
         self.assertEqual(slots_of(16, 64 << 10), 21)
