@@ -80,6 +80,7 @@ class Executor:
         if not why and status == SKIPPED and test.machines:
             if test.name in self.skips:
                 return Result(test.name, Outcome.SKIPPED, seconds, log=log)
-            why = "skipped, and tools/vm/skips does not list it"
-        consoles = () if status == FAILED and not why else tuple(sorted(log.parents[2].glob("vm*/console.log")))
-        return Result(test.name, Outcome.FAILED, seconds, why or f"status {status}", log, consoles if test.machines else ())
+            return Result(test.name, Outcome.FAILED, seconds, "skipped, and tools/vm/skips does not list it", log)
+        is_own = not why and status == FAILED
+        consoles = () if is_own or not test.machines else tuple(sorted(log.parents[2].glob("vm*/console.log")))
+        return Result(test.name, Outcome.FAILED, seconds, why or f"status {status}", log, consoles)

@@ -32,7 +32,7 @@ class Result:
         parts = [tail(self.log, lines)] if self.log else []
         for console in self.consoles:
             parts.append(f"-- {console.parent.name}/{console.name}\n{tail(console, console_lines)}")
-        return "\n".join(parts)
+        return "\n".join(part for part in parts if part)
 
 
 def tail(path: Path, lines: int) -> str:
