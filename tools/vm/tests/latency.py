@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 SIZE = 64 << 10
@@ -23,13 +24,13 @@ PAUSE = 0.002
 class Series(threading.Thread):
     """Requests of one kind to one mount."""
 
-    def __init__(self, name, request):
+    def __init__(self, name: str, request: Callable[[], object]) -> None:
         super().__init__(daemon=True)
         self.name, self.request = name, request
-        self.times = []
-        self.began = None
+        self.times: list[float] = []
+        self.began: float | None = None
 
-    def run(self):
+    def run(self) -> None:
         while True:
             self.began = time.monotonic()
             self.request()
@@ -37,15 +38,18 @@ class Series(threading.Thread):
             self.began = None
             time.sleep(PAUSE)
 
-    def report(self):
+    def report(self) -> str:
         began, now = self.began, time.monotonic()
         times = sorted([*self.times, *([now - began] if began else [])])
-        # The least that so many percent do not exceed.
-        at = lambda percent: 1000 * times[max(0, -(-len(times) * percent // 100) - 1)]
+
+        def at(percent: int) -> float:
+            """The least that so many percent do not exceed."""
+            return 1000 * times[max(0, -(-len(times) * percent // 100) - 1)]
+
         return f"{self.name} {len(times)} {at(50):.0f} {at(99):.0f} {at(100):.0f}"
 
 
-def opened(folder):
+def opened(folder: Path) -> list[Series]:
     """The GETATTRs and the WRITEs of a mount, which begin when both files are there."""
     looked_at = os.open(folder / "looked-at", os.O_RDWR | os.O_CREAT)
     written = os.open(folder / "written", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
@@ -56,7 +60,7 @@ def opened(folder):
     ]
 
 
-def main():
+def main() -> None:
     out, seconds, *folders = sys.argv[1:]
     series = [one for folder in folders for one in opened(Path(folder))]
     # The threads begin with the same mask, so that the signal is left for this one.
