@@ -141,10 +141,9 @@ impl<H: Handler> Buffer<H> {
 ///
 /// # Invariants
 ///
-/// `buffer` is of `pool`, lent, and belongs to this value alone.
+/// `buffer` is lent and belongs to this value alone, which also owns a reference to its pool.
 pub(crate) struct Receive<H: Handler> {
     buffer: NonNull<Buffer<H>>,
-    pool: ManuallyDrop<Arc<ReceivePool<H>>>,
 }
 
 // SAFETY: The buffer belongs to this value alone, and what is in it is `Send`.
@@ -171,11 +170,9 @@ impl<H: Handler> Receive<H> {
         // SAFETY: As above; the buffer is mapped for the device of its queue pair.
         unsafe { bindings::ib_dma_sync_receive((*qp).device, addr, false) };
         pool.on_completed();
-        // INVARIANT: By the safety requirements of this function.
-        Self {
-            buffer,
-            pool: ManuallyDrop::new(pool.into()),
-        }
+        // INVARIANT: By the safety requirements of this function; `drop` puts the reference.
+        core::mem::forget(Arc::from(pool));
+        Self { buffer }
     }
 
     /// # Safety
@@ -213,7 +210,7 @@ impl<H: Handler> Receive<H> {
             H::unfit(handler, what);
         } else {
             // A queue pair that has failed gives back at once what is posted to it.
-            receive.pool.close();
+            pool.close();
             drop(receive);
             H::receive_failed(handler, status);
         }
@@ -266,14 +263,10 @@ unsafe impl<H: Handler> Context for Receive<H> {
     }
 
     unsafe fn from_raw(ptr: *mut c_void) -> Self {
-        // SAFETY: By the safety requirements of this function it comes from `into_raw`.
-        let buffer = unsafe { NonNull::new_unchecked(ptr.cast::<Buffer<H>>()) };
-        // SAFETY: `into_raw` has left a reference to the pool, which is taken over here.
-        let pool = unsafe { Arc::from_raw((*buffer.as_ptr()).pool) };
         // INVARIANT: As it was before `into_raw`.
         Self {
-            buffer,
-            pool: ManuallyDrop::new(pool),
+            // SAFETY: By the safety requirements of this function it comes from `into_raw`.
+            buffer: unsafe { NonNull::new_unchecked(ptr.cast()) },
         }
     }
 
@@ -307,8 +300,8 @@ impl<H: Handler> DerefMut for Receive<H> {
 impl<H: Handler> Drop for Receive<H> {
     fn drop(&mut self) {
         H::reset(self);
-        // SAFETY: `pool` is not used after this; `recycle` needs it, so the reference is put last.
-        let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
+        // SAFETY: By the type invariant; the reference goes with this value.
+        let pool = unsafe { Arc::from_raw((*self.buffer.as_ptr()).pool) };
         // SAFETY: By the type invariant; this value is gone.
         unsafe { pool.recycle(self.buffer) };
     }

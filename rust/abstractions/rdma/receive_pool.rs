@@ -172,7 +172,12 @@ impl<H: Handler> ReceivePool<H> {
     /// buffers. Returns the credits that there are posted buffers for, no more than asked for, and the
     /// error for which they are fewer. Buffers beyond that become spare when they come back. The caller
     /// sees to it that this does not run twice at a time. May sleep.
-    pub(crate) fn resize(&self, credits: u32, callbacks: u32, limit: Option<u32>) -> (u32, Result) {
+    pub(crate) fn resize(
+        self: &Arc<Self>,
+        credits: u32,
+        callbacks: u32,
+        limit: Option<u32>,
+    ) -> (u32, Result) {
         let missing = self.inner.lock().supply.aim(credits, callbacks);
         let made = (0..missing).try_for_each(|_| self.make(limit));
         let mut inner = self.inner.lock();
@@ -181,7 +186,7 @@ impl<H: Handler> ReceivePool<H> {
     }
 
     /// Makes a buffer, which then waits to be posted. May sleep.
-    fn make(&self, limit: Option<u32>) -> Result {
+    fn make(self: &Arc<Self>, limit: Option<u32>) -> Result {
         let pd = {
             let mut inner = self.inner.lock();
             if let Some(buffer) = inner.spare.pop() {
@@ -194,7 +199,7 @@ impl<H: Handler> ReceivePool<H> {
         if !self.budget.take(limit) {
             return Err(compat::enobufs());
         }
-        let buffer = Buffer::new(self, &pd).inspect_err(|_| self.budget.put())?;
+        let buffer = Buffer::new(Arc::as_ptr(self), &pd).inspect_err(|_| self.budget.put())?;
         let mut inner = self.inner.lock();
         if inner.add(buffer) {
             // SAFETY: The buffer was just made.
