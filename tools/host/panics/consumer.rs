@@ -16,6 +16,7 @@ use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
+use svcrdma_proto::space::Standing;
 use svcrdma_proto::sq::{SendQueue, Signals};
 use svcrdma_proto::stack::Stack;
 use svcrdma_proto::ulb;
@@ -34,6 +35,11 @@ pub fn use_callbacks(
     calls.tick(xid);
     calls.on_answer(xid, granted);
     calls.on_call(callbacks::under_way(xid), xid)
+}
+
+#[no_mangle]
+pub fn use_space(standing: &Standing) -> bool {
+    standing.has_space()
 }
 
 #[no_mangle]
