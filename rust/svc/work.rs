@@ -12,8 +12,8 @@ use super::{
 };
 use crate::abstractions::rdma::{
     chain::Chain,
-    fifo,
-    progress::Amount, //
+    progress::Amount,
+    work, //
 };
 use kernel::prelude::*;
 
@@ -29,7 +29,7 @@ pub(super) enum Work {
     Reply(KBox<Reply>),
 }
 
-impl fifo::Work for Work {
+impl work::Work for Work {
     /// The Call of a reply: the received header names the chunks that it is written to.
     type Basis = Option<Call>;
 

@@ -20,7 +20,6 @@
 //! demands.
 
 use super::{
-    chain::Chain,
     cm::{
         CmId,
         Events, //
@@ -33,6 +32,11 @@ use super::{
     },
     registration::Claim,
     slots::Slots,
+    work::{
+        Job,
+        Posted,
+        Work, //
+    },
 };
 use crate::abstractions::ring::{
     Refused,
@@ -50,22 +54,6 @@ use svcrdma_proto::sq::{
 
 /// Seconds after which unsignalled work is made to complete.
 const UNSIGNALLED_SECONDS: u32 = 4;
-
-/// What can be posted.
-pub(crate) trait Work: Send + 'static {
-    /// What is needed until the last work request is built, and not by the device. It is dropped
-    /// before that is posted, under a lock: this does not sleep, and does not come back here.
-    type Basis: Send;
-
-    /// Adds work requests to the chain, `room` at most; whether those were the last ones.
-    fn build<'m>(&'m self, basis: &Self::Basis, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
-
-    /// Whether something waits for its completion, so that it must not go unsignalled.
-    fn holds_resources(&self) -> bool;
-
-    /// How much it moves.
-    fn amount(&self) -> progress::Amount;
-}
 
 /// How much a [`Fifo`] can take.
 pub(crate) struct Size {
@@ -97,22 +85,6 @@ enum Gate<H: Handler, E: Events> {
     Broken(Qp<H, E>),
     /// Not any more.
     Closed,
-}
-
-/// Work that waits.
-struct Job<W: Work> {
-    work: W,
-    /// When its first work request was posted, as [`Inner::now`].
-    since: Option<u32>,
-    /// Until all is built.
-    basis: Option<W::Basis>,
-    claim: Claim,
-}
-
-/// Work that is posted.
-struct Posted<W> {
-    work: W,
-    claim: Claim,
 }
 
 /// What the lock protects.

@@ -22,6 +22,7 @@ pub(crate) mod receive_pool;
 pub(crate) mod registration;
 mod slots;
 pub(crate) mod transfer;
+pub(crate) mod work;
 
 use super::bindings;
 
