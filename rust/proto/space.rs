@@ -3,12 +3,19 @@
 //! Reply memory: decides if nfsd may take another Call of a connection.
 //!
 //! A peer that takes no Replies keeps their pages. While the device has pages left, its share ends
-//! at its limit. When the device has none left, a connection gets one Call at a time, and none while
-//! it holds something. So the pages of all Replies exceed the limit of the device by at most one
-//! Reply for each connection and one for each Call that was running when the limit was reached.
+//! at its limit. When the device has none left, a connection gets one Call at a time, and none while it
+//! holds more than [`UNSIGNALLED`] pages. So the pages of all Replies exceed the limit of the device by at
+//! most that and one Reply for each connection, and one for each Call that was running when the limit was
+//! reached.
 //!
-//! A connection without space holds a Reply or has a running Call. Both end, and the caller decides
-//! again when they do. No connection waits for another one.
+//! A connection without space has a running Call, or holds a Reply whose Send is signalled. Both end, and
+//! the caller decides again when they do. No connection waits for another one.
+
+use crate::sq::Signals;
+
+/// Pages of Replies that the peer may have taken without a completion that says so. Each of these Replies
+/// has its send buffer only, and its Send is not signalled: it is retired with a later one.
+pub const UNSIGNALLED: i32 = Signals::MAX_UNSIGNALLED as i32;
 
 /// The state of a connection and of its device that the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +33,7 @@ pub struct Standing {
 impl Standing {
     /// Returns true if nfsd may take another Call.
     pub fn has_space(&self) -> bool {
-        let is_idle = self.held <= 0 && self.running <= 0;
+        let is_idle = self.held <= UNSIGNALLED && self.running <= 0;
         is_idle || i64::from(self.held) < i64::from(self.limit).min(self.left)
     }
 }
@@ -54,7 +61,9 @@ mod tests {
     fn a_full_device_gives_one_call_at_a_time() {
         let full = Standing { left: 0, ..IDLE };
         assert!(!Standing { running: 1, ..full }.has_space());
-        assert!(!Standing { held: 1, ..full }.has_space());
+        for (held, has_space) in [(1, true), (UNSIGNALLED, true), (UNSIGNALLED + 1, false)] {
+            assert_eq!(Standing { held, ..full }.has_space(), has_space, "{held}");
+        }
         let over = Standing { left: -5, ..IDLE };
         assert!(!Standing { running: 1, ..over }.has_space());
     }
