@@ -114,7 +114,8 @@ struct Pair<H: Handler> {
     slots: KVec<Slot>,
     buffers: Buffers,
     _context: Arc<H>,
-    pool: Arc<ReceivePool<H>>,
+    /// The Receive buffers, once they are this queue pair's.
+    pool: Option<Arc<ReceivePool<H>>>,
     receive_cq: Share,
     send_cq: Share,
     id: RawId,
@@ -197,19 +198,21 @@ impl<H: Handler, E: Events> Qp<H, E> {
             slots,
             buffers,
             _context: context,
-            pool: parts.receives.clone(),
+            pool: None,
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
             id: RawId(id.as_ptr()),
         };
         // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
-        let this = Self { pair, id };
+        let mut this = Self { pair, id };
         let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
-        // SAFETY: The queue pair was just made so; the pair's `drop` closes the pool.
-        match unsafe { this.pair.pool.open(qp) } {
-            true => Ok(this),
-            false => Err(EBUSY),
+        // SAFETY: The queue pair was just made so; from here on the pair has the pool, and its `drop`
+        // closes that.
+        if !unsafe { parts.receives.open(qp) } {
+            return Err(EBUSY);
         }
+        this.pair.pool = Some(parts.receives.clone());
+        Ok(this)
     }
 
     /// The id.
@@ -321,7 +324,9 @@ impl<H: Handler> Pair<H> {
 
 impl<H: Handler> Drop for Pair<H> {
     fn drop(&mut self) {
-        self.pool.close();
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
         // Ends the connection, without waiting for the peer. The error only says that there is none
         // (any more).
         // SAFETY: The id is live by the type invariant.
@@ -332,14 +337,18 @@ impl<H: Handler> Drop for Pair<H> {
         // SAFETY: As above; nobody posts Receives, as the pool is closed.
         unsafe { bindings::ib_drain_rq(self.as_ptr()) };
         // After this no completion names the queue pair: each of the two calls above has waited for the
-        // last one of a queue, and only the worker of the completion queue handles them. The RDMA core warns if a driver cannot
-        // take a queue pair to the error state, or takes no marker. Then this counts on its destruction
-        // to take completions off the queues, as drivers of shared completion queues do.
+        // last one of a queue, and only the worker of the completion queue handles them. The RDMA core
+        // warns if a driver cannot take a queue pair to the error state, or takes no marker. Then this
+        // counts on its destruction to take completions off the queues, as drivers of shared completion
+        // queues do.
         self.receive_cq.cq().flush();
         self.send_cq.cq().flush();
         // SAFETY: The id has a queue pair by the type invariant, without work now.
         unsafe { bindings::rdma_destroy_qp(self.id.0) };
-        // SAFETY: The pool was closed above, the queue pair is gone, and its completions were handled.
-        unsafe { self.pool.give_back() };
+        if let Some(pool) = &self.pool {
+            // SAFETY: The pool was this queue pair's alone, and was closed above; the queue pair is gone, and
+            // its completions were handled.
+            unsafe { pool.give_back() };
+        }
     }
 }
