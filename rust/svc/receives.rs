@@ -27,6 +27,7 @@ use kernel::{
         atomic::{
             Acquire,
             AtomicFlag,
+            Full,
             Release, //
         },
         Arc,
@@ -46,6 +47,8 @@ pub(super) struct Receives {
     pool: Arc<ReceivePool<Endpoint>>,
     /// Whether there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
+    /// Set by the watchdog's tick.
+    is_due: AtomicFlag,
     #[pin]
     resizing: Mutex<()>,
     #[pin]
@@ -59,9 +62,14 @@ impl_has_work! {
 impl WorkItem for Receives {
     type Pointer = Arc<Receives>;
 
-    /// Makes buffers that were asked for. Sleeps.
+    /// Makes buffers that were asked for; after a tick, gives back those that are not needed. Sleeps.
     fn run(this: Arc<Receives>) {
-        this.resize(Shared::wanted_credits);
+        if this.is_due.xchg(false, Full) {
+            this.resize(Shared::look);
+            this.pool.trim();
+        } else {
+            this.resize(Shared::wanted_credits);
+        }
     }
 }
 
@@ -75,6 +83,7 @@ impl Receives {
                 shared: shared.clone(),
                 pool,
                 takes_callbacks: AtomicFlag::new(false),
+                is_due: AtomicFlag::new(false),
                 resizing <- new_mutex!((), "svcrdma resizing"),
                 work <- new_work!("svcrdma receives"),
             }),
@@ -117,10 +126,11 @@ impl Receives {
         self.takes_callbacks.load(Acquire)
     }
 
-    /// Looks after the buffers every now and then. May sleep.
-    pub(super) fn tick(&self) {
-        self.resize(Shared::look);
-        self.pool.trim();
+    /// Has the buffers looked after, as is done every now and then. On the workqueue: the watchdog holds
+    /// the mutex of the table of connections, which connect requests wait for.
+    pub(super) fn tick(self: &Arc<Self>) {
+        self.is_due.store(true, Release);
+        self.grow_later();
     }
 
     /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
