@@ -13,6 +13,9 @@
 /// Milliseconds that each completed piece of work makes up for.
 const EACH: u64 = 1000;
 
+/// Milliseconds between two looks that count at most.
+const LOOK: u64 = 4000;
+
 /// How far a peer is behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
@@ -50,7 +53,8 @@ impl Pace {
         self.pieces = self.pieces.saturating_add(1);
     }
 
-    /// Looks at the peer; the lowest rate is `rate` bytes a second.
+    /// Looks at the peer; the lowest rate is `rate` bytes a second. A look counts for [`LOOK`] at most, as
+    /// whoever comes late was stopped itself.
     pub fn look(&mut self, now: u64, rate: u32) {
         let running = self.since.map_or(0, |since| now.saturating_sub(since));
         let awaited = self.awaited.saturating_add(running);
@@ -59,7 +63,10 @@ impl Pace {
             .saturating_add(self.pieces.saturating_mul(EACH))
             .saturating_add(passed.saturating_sub(awaited));
         *self = Self {
-            behind: self.behind.saturating_add(awaited).saturating_sub(made_up),
+            behind: self
+                .behind
+                .saturating_add(awaited.min(LOOK))
+                .saturating_sub(made_up),
             looked: now,
             since: self.since.map(|_| now),
             ..Self::default()
@@ -154,12 +161,13 @@ mod tests {
         pace.set_awaited(true, || 0);
         pace.set_awaited(false, || 20_000);
         pace.set_awaited(false, || unreachable!());
+        // Of which a late look counts only so much.
         pace.look(20_000, RATE);
-        assert_eq!(pace.seconds(), 20);
+        assert_eq!(pace.seconds(), 4);
         pace.set_awaited(true, || 21_000);
         pace.set_awaited(false, || 21_500);
-        pace.look(24_000, RATE);
-        assert_eq!(pace.seconds(), 17);
+        pace.look(22_000, RATE);
+        assert_eq!(pace.seconds(), 3);
         pace.look(99_000, RATE);
         assert_eq!(pace.seconds(), 0);
     }
@@ -170,8 +178,8 @@ mod tests {
         pace.set_awaited(true, || 0);
         pace.complete(u32::MAX);
         pace.look(2000, RATE);
-        pace.look(10_000, RATE);
-        assert_eq!(pace.behind(0, RATE), 8);
+        pace.look(6000, RATE);
+        assert_eq!(pace.behind(0, RATE), 4);
     }
 
     #[test]
