@@ -4,10 +4,14 @@
 //!
 //! The server looks at its queues at fixed intervals while anything waits. [`Queue`] finds that Calls
 //! have waited for two intervals, [`Holder`] that a connection has done too little for as long, and
-//! [`Largest`] which of these connections is to be closed.
+//! [`Largest`] which of these connections is to be closed. While Calls still leave the queue, as under
+//! load that is only heavy, a connection has more time.
 
 /// Intervals that Calls wait, and that a connection does nothing, before that matters.
 pub const INTERVALS: u32 = 2;
+
+/// Intervals for which a connection may do too little while Calls leave the queue.
+const PATIENCE: u32 = 6;
 
 /// The Calls that wait in a queue, as pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +22,9 @@ pub struct Queue {
     mark: u32,
     /// Looks since the mark, itself included; 0 if there is no mark.
     looks: u32,
+    /// What `left` was at the last look, and for how many looks it has been that.
+    seen: u32,
+    still: u32,
 }
 
 impl Queue {
@@ -29,6 +36,11 @@ impl Queue {
     /// Looks at the queue, in which Calls of `waiting` pages wait; returns the pages of those that
     /// have waited for [`INTERVALS`].
     pub fn look(&mut self, waiting: u32) -> u32 {
+        self.still = match self.seen == self.left {
+            true => self.still.saturating_add(1),
+            false => 0,
+        };
+        self.seen = self.left;
         let late = self.mark.wrapping_sub(self.left);
         if waiting == 0 {
             self.looks = 0;
@@ -42,6 +54,15 @@ impl Queue {
         match self.looks > INTERVALS {
             true => late,
             false => 0,
+        }
+    }
+
+    /// Returns for how many successive looks a connection may be unserved, by the last look: for none if no
+    /// Call has left the queue for [`INTERVALS`].
+    pub fn patience(&self) -> u32 {
+        match self.still >= INTERVALS {
+            true => 0,
+            false => PATIENCE,
         }
     }
 
@@ -62,14 +83,16 @@ pub struct Holder {
     /// filled by then; the latter wrap around.
     held: [u32; 2],
     filled: [u32; 2],
+    /// Successive looks at which it was unserved.
+    unserved: u32,
 }
 
 impl Holder {
     /// Looks at a connection that has `held` pages under RDMA Read, and whose completed Reads have
     /// filled `filled` pages since it was made; `at` numbers looks, and there are `per_second` of
-    /// them. Returns true if the peer has made it fill so few during [`INTERVALS`] that it would keep
-    /// the pages that it had for more than `seconds`.
-    pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> bool {
+    /// them. It is unserved if the peer has made it fill so few during [`INTERVALS`] that it would keep
+    /// the pages that it had for more than `seconds`. Returns for how many successive looks it was.
+    pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> u32 {
         let follows = self.looks > 0 && at == self.at.wrapping_add(1);
         self.looks = match (held, follows) {
             (0, _) => 0,
@@ -84,7 +107,12 @@ impl Holder {
         let in_time = done
             .saturating_mul(u64::from(per_second))
             .saturating_mul(u64::from(seconds));
-        self.looks > INTERVALS && in_time < had.saturating_mul(u64::from(INTERVALS))
+        let is_unserved = in_time < had.saturating_mul(u64::from(INTERVALS));
+        self.unserved = match self.looks > INTERVALS && is_unserved {
+            true => self.unserved.saturating_add(1),
+            false => 0,
+        };
+        self.unserved
     }
 }
 
@@ -145,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn connections_have_more_time_while_calls_leave() {
+        let mut queue = Queue::default();
+        let mut patience = |leaves| {
+            queue.leave(leaves);
+            queue.look(300);
+            queue.patience()
+        };
+        assert_eq!(
+            [0, 0, 0, 1, 0, 0, 0].map(&mut patience),
+            [PATIENCE, 0, 0, PATIENCE, PATIENCE, 0, 0]
+        );
+    }
+
+    #[test]
     fn what_is_done_about_them_has_as_long() {
         let mut queue = Queue {
             left: u32::MAX - 5,
@@ -164,7 +206,7 @@ mod tests {
         [(); N].map(|()| {
             at = at.wrapping_add(1);
             sum += filled;
-            holder.look(at, held, sum, 2, 15)
+            holder.look(at, held, sum, 2, 15) > 0
         })
     }
 
@@ -190,7 +232,7 @@ mod tests {
         let mut at = 0;
         let found = filled.map(|filled| {
             at += 1;
-            holder.look(at, 1028, filled, 2, 15)
+            holder.look(at, 1028, filled, 2, 15) > 0
         });
         assert_eq!(found, [false, false, false, false, true, true]);
     }
@@ -199,14 +241,14 @@ mod tests {
     fn only_successive_looks_count() {
         let mut holder = Holder::default();
         for at in [1, 3, 5, 7, 8, 10, 11] {
-            assert!(!holder.look(at, 9, 0, 2, 15), "{at}");
+            assert_eq!(holder.look(at, 9, 0, 2, 15), 0, "{at}");
         }
-        assert!(holder.look(12, 9, 0, 2, 15));
+        assert_eq!(holder.look(12, 9, 0, 2, 15), 1);
         // It had none in between.
-        assert!(!holder.look(13, 0, 0, 2, 15));
+        assert_eq!(holder.look(13, 0, 0, 2, 15), 0);
         assert_eq!(
-            [14, 15, 16].map(|at| holder.look(at, 9, 0, 2, 15)),
-            [false, false, true]
+            [14, 15, 16, 17].map(|at| holder.look(at, 9, 0, 2, 15)),
+            [0, 0, 1, 2]
         );
     }
 

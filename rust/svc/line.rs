@@ -249,7 +249,9 @@ impl Stock {
 
     /// Returns whose pages Calls of `standing` wait for.
     fn awaited(&mut self, standing: Standing) -> Awaited {
-        match (self.lines.of(standing).is_blocked(), self.no_memory) {
+        // No more pages can be made: there is no memory, or the limit was lowered while others had them.
+        let is_exhausted = self.no_memory || self.total >= stats::READ_PAGES.get() as usize;
+        match (self.lines.of(standing).is_blocked(), is_exhausted) {
             (true, _) => Awaited::Of(standing),
             (false, true) => Awaited::Any,
             (false, false) => Awaited::New,
@@ -275,22 +277,37 @@ impl Pools {
         lines.looks
     }
 
-    /// Looks at the line of `standing`; returns the pages of Calls that have waited for too long, and
-    /// whose they wait for, or none if no Call waits.
-    pub(super) fn look_at_line(&self, standing: Standing) -> Option<(u32, Awaited)> {
+    /// Looks at the line of `standing`; returns what is late, or none if no Call waits.
+    pub(super) fn look_at_line(&self, standing: Standing) -> Option<Late> {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(standing);
-        let late = line.queue.look(count(line.wanted));
-        match line.is_empty() {
-            true => None,
-            false => Some((late, inner.awaited(standing))),
+        let pages = line.queue.look(count(line.wanted));
+        let patience = line.queue.patience();
+        if line.is_empty() {
+            return None;
         }
+        Some(Late {
+            pages,
+            awaited: inner.awaited(standing),
+            patience,
+        })
     }
 
     /// Gives what was done about Calls of `standing` that were late some time to work.
     pub(super) fn restart_line(&self, standing: Standing) {
         self.inner.lock().lines.of(standing).queue.restart();
     }
+}
+
+/// The Calls of a line that have waited for too long.
+#[derive(Clone, Copy)]
+pub(super) struct Late {
+    /// The pages that they want.
+    pub(super) pages: u32,
+    /// Whose pages they wait for.
+    pub(super) awaited: Awaited,
+    /// Successive looks at which a connection may be unserved.
+    pub(super) patience: u32,
 }
 
 /// Returns a number of pages as the watch of a line counts it: there are never more.

@@ -24,6 +24,8 @@ pub(super) struct Quota {
     pub(super) holder: Holder,
     /// What it keeps from others now, of each line.
     pub(super) unserved: [u32; 2],
+    /// For how many successive looks that was so.
+    pub(super) unserved_looks: u32,
 }
 
 impl Quota {
@@ -35,6 +37,7 @@ impl Quota {
             starting: false,
             holder: Holder::default(),
             unserved: [0; 2],
+            unserved_looks: 0,
         })
     }
 

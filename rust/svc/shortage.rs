@@ -14,7 +14,8 @@ use super::{
     endpoint::Endpoint,
     line::{
         self,
-        Awaited, //
+        Awaited,
+        Late, //
     },
     stats,
     work::Work, //
@@ -43,39 +44,47 @@ impl Device {
             }
         });
         for (standing, late) in Standing::ALL.into_iter().zip(late) {
-            if let Some((pages, awaited)) = late {
-                self.close_largest(standing, pages, awaited);
+            if let Some(late) = late {
+                self.close_largest(standing, late);
             }
         }
     }
 
-    /// Closes connections until they give back `late` pages, which Calls of `standing` wait for.
+    /// Closes connections until they give back the pages that Calls of `standing` wait for.
     // Out of line, as it is rarely needed.
     #[inline(never)]
-    fn close_largest(&self, standing: Standing, late: u32, awaited: Awaited) {
-        let mut late = late;
+    fn close_largest(&self, standing: Standing, late: Late) {
+        let mut missing = late.pages;
         for _ in 0..MOST {
-            if late == 0 {
+            if missing == 0 {
                 return;
             }
             let mut largest = Largest::default();
-            self.for_each(|shared| largest.add(unserved(shared, awaited), || shared.clone()));
+            self.for_each(|shared| largest.add(unserved(shared, late), || shared.clone()));
             let Some((pages, shared)) = largest.take() else {
                 return;
             };
             shared.close(Cause::PageShortage);
             self.pools.restart_line(standing);
-            late = late.saturating_sub(pages);
+            missing = missing.saturating_sub(pages);
         }
     }
 }
 
 /// Returns how many of those pages the connection keeps from others, as the last look has found.
-fn unserved(shared: &Shared, awaited: Awaited) -> u32 {
-    let endpoint = shared.snapshot().endpoint;
-    let unserved = endpoint.map(|endpoint| endpoint.quota.lock().unserved);
-    let lines = unserved.into_iter().flatten().zip(Standing::ALL);
-    let counted = lines.filter(|(_, standing)| match awaited {
+fn unserved(shared: &Shared, late: Late) -> u32 {
+    let Some(endpoint) = shared.snapshot().endpoint else {
+        return 0;
+    };
+    let (unserved, looks) = {
+        let quota = endpoint.quota.lock();
+        (quota.unserved, quota.unserved_looks)
+    };
+    if looks <= late.patience {
+        return 0;
+    }
+    let lines = unserved.into_iter().zip(Standing::ALL);
+    let counted = lines.filter(|(_, standing)| match late.awaited {
         Awaited::Of(one) => *standing == one,
         Awaited::Any => true,
         Awaited::New => false,
@@ -104,7 +113,7 @@ impl Endpoint {
             .fold(0u32, |all, held| all.saturating_add(*held));
         let seconds = stats::SHORTAGE_SECONDS.get();
         let mut quota = self.quota.lock();
-        let is_unserved = quota.holder.look(at, all, filled, 1000 / INTERVAL, seconds);
-        quota.unserved = if is_unserved { held } else { [0; 2] };
+        quota.unserved_looks = quota.holder.look(at, all, filled, 1000 / INTERVAL, seconds);
+        quota.unserved = held;
     }
 }
