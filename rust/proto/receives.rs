@@ -36,7 +36,7 @@ pub fn backed(buffers: u32, callbacks: u32) -> u32 {
     credits
 }
 
-/// What becomes of a buffer that comes back.
+/// The fate of a buffer that comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It waits for others.

@@ -106,7 +106,7 @@ pub(super) struct Buffers {
     starts: KVec<usize>,
     max_sge: usize,
     max_read_sge: usize,
-    /// Whether the device writes what it reads to registered memory only.
+    /// True if the device writes what it reads to registered memory only (iWARP).
     needs_registration: bool,
     pd: Arc<Pd>,
 }

@@ -29,7 +29,7 @@ use kernel::{
     },
 };
 
-/// What completes in a queue: one kind, so that the queues of Receives and of all else are handled at
+/// The work that completes in a queue: one kind, so that the queues of Receives and of all else are handled at
 /// the same time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completes {

@@ -40,7 +40,7 @@ pub(crate) struct Age {
     pub(crate) behind: u32,
 }
 
-/// What has completed.
+/// The completed work of a `Fifo`.
 pub(super) struct Progress {
     /// When it was made.
     since: Instant<Monotonic>,

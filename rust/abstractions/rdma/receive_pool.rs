@@ -86,7 +86,7 @@ impl<H: Handler> Inner<H> {
         true
     }
 
-    /// Has a buffer that was made, or was spare, wait to be posted.
+    /// Queues a buffer that was made, or was spare, to be posted.
     ///
     /// # Safety
     ///

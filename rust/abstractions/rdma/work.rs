@@ -8,16 +8,16 @@ use super::{
     registration::Claim, //
 };
 
-/// What can be posted.
+/// Work that a `Fifo` posts.
 pub(crate) trait Work: Send + 'static {
-    /// What is needed until the last work request is built, and not by the device. It is dropped
+    /// Data that is needed until the last work request is built, and not by the device. It is dropped
     /// before that is posted, under a lock: this does not sleep, and does not come back here.
     type Basis: Send;
 
     /// Adds work requests to the chain, `room` at most; whether those were the last ones.
     fn build<'m>(&'m self, basis: &Self::Basis, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
 
-    /// Whether something waits for its completion, so that it must not go unsignalled.
+    /// Returns true if something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;
 
     /// How much it moves.
