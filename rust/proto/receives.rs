@@ -292,7 +292,7 @@ mod tests {
             }
         }
 
-        /// What the transport does in process context.
+        /// Resizes the supply, as the transport does in process context.
         fn resize(&mut self, credits: u32) {
             let missing = self.supply.aim(credits, self.callbacks);
             let count = missing.min(self.budget);

@@ -9,7 +9,7 @@
 /// One in so many of all pages is for peers that are not validated.
 const PART: usize = 8;
 
-/// What the server knows of a peer.
+/// The knowledge that the server has of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// One of its Calls had a good file handle.
@@ -36,7 +36,7 @@ impl Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pages: usize,
-    /// What one of them may have as long as it is alone.
+    /// The pages that one of them may have as long as it is alone.
     alone: usize,
 }
 

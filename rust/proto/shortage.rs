@@ -18,11 +18,11 @@ const PATIENCE: u32 = 6;
 pub struct Queue {
     /// Pages of all Calls that have left the queue; wraps around.
     left: u32,
-    /// What `left` is when the last Call that waited at the mark leaves.
+    /// The value of `left` when the last Call that waited at the mark leaves.
     mark: u32,
     /// Looks since the mark, itself included; 0 if there is no mark.
     looks: u32,
-    /// What `left` was at the last look, and for how many looks it has been that.
+    /// The value of `left` at the last look, and the number of looks since it changed.
     seen: u32,
     still: u32,
 }
@@ -72,7 +72,7 @@ impl Queue {
     }
 }
 
-/// What a connection has of the pages, at the last looks.
+/// The pages that a connection holds and has filled, at the last looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The number of the last look.
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!([(); 3].map(|()| queue.look(3)), [0, 0, 3]);
     }
 
-    /// What becomes of looks at a connection with `held` pages that fills `filled` between them.
+    /// Returns the results of looks at a connection with `held` pages that fills `filled` between them.
     fn looks<const N: usize>(held: u32, filled: u32) -> [bool; N] {
         let mut holder = Holder::default();
         let mut at = u32::MAX - 1;

@@ -51,7 +51,7 @@ const MAX_SGE: u32 = 32;
 /// ranges that go through head, pages and tail. With fewer, all that goes inline is copied.
 const SEND_SGE: u32 = 8;
 
-// Whether results are copied depends on what the device can do, not on our own limit.
+// The device decides if results are copied, not our own limit.
 const _: () = assert!(SEND_SGE <= MAX_SGE);
 
 /// Work requests that a connection can have posted. With the marker of `ib_drain_sq` and the entry
