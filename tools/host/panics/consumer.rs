@@ -8,7 +8,7 @@
 
 use svcrdma_proto::callbacks::{self, NoCredit, Unanswered};
 use svcrdma_proto::cm::{self, Peer, Thresholds};
-use svcrdma_proto::credits::{Credits, Overrun, Room};
+use svcrdma_proto::credits::{Credits, Overrun};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{decode, Header, Received};
@@ -196,8 +196,8 @@ pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
     credits.look();
     credits.on_call(number)?;
     credits.on_end();
-    let granted = credits.on_reply(Room::of(number, credits.grant()), number);
-    Ok(granted ^ credits.unanswered() ^ Credits::new(number).unanswered())
+    let granted = credits.on_reply(number);
+    Ok(granted ^ credits.unanswered() ^ Credits::new(number, number).unanswered())
 }
 
 #[no_mangle]
