@@ -24,10 +24,6 @@ use crate::abstractions::{
     rdma::receive::Receive,
     sunrpc::{
         backchannel::Channel,
-        inbox::{
-            Flag,
-            Item, //
-        },
         results::Results,
         rqst::{
             Arg,
@@ -69,10 +65,6 @@ use svcrdma_proto::{
 
 /// A received Call.
 pub(super) type Call = Receive<Endpoint>;
-
-impl Item for Call {
-    const FLAG: Flag = Flag::Data;
-}
 
 /// What belongs to a Call beside the message.
 #[derive(Default)]

@@ -44,8 +44,7 @@ use crate::abstractions::{
         },
         inbox::{
             Flag,
-            Inbox,
-            Item, //
+            Inbox, //
         },
     },
     trace,
@@ -130,10 +129,6 @@ impl_has_work! {
     impl HasWork<Self> for Shared { self.work }
 }
 
-impl Item for Arc<Shared> {
-    const FLAG: Flag = Flag::Conn;
-}
-
 impl Shared {
     /// Makes one for a peer that wants to connect. May sleep.
     pub(super) fn new(
@@ -146,7 +141,7 @@ impl Shared {
     ) -> Result<Arc<Self>> {
         let limit = stats::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
-        let inbox = Inbox::new(max_calls as usize)?;
+        let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
         let state = State {
             phase: Phase::Accepting,
             credits: Credits::new(limit, max_calls),

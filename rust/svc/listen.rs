@@ -39,7 +39,10 @@ use crate::abstractions::{
     },
     sunrpc::{
         self,
-        inbox::Inbox,
+        inbox::{
+            Flag,
+            Inbox, //
+        },
         xprt::{
             Listen,
             New,
@@ -307,7 +310,7 @@ impl Listen for Listener {
         addr: &Addr,
     ) -> Result<(Self, Arc<Inbox<Arc<Shared>>>, Addr)> {
         refuse_while_released()?;
-        let inbox = Inbox::new(PENDING)?;
+        let inbox = Inbox::new(PENDING, Flag::Conn)?;
         let ports_inbox = inbox.clone();
         let port = Arc::pin_init(
             pin_init!(Port {

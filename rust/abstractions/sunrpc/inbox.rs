@@ -25,13 +25,7 @@ use kernel::{
     },
 };
 
-/// What can be in an inbox.
-pub(crate) trait Item: Send {
-    /// The flag that tells nfsd about it.
-    const FLAG: Flag;
-}
-
-/// A flag of a transport that its producer owns.
+/// The flag of a transport that tells nfsd about an item.
 #[derive(Clone, Copy)]
 pub(crate) enum Flag {
     /// A connection waits to be accepted.
@@ -82,13 +76,14 @@ struct Inner<T> {
 /// A bounded queue of items for the nfsd threads of a transport.
 #[pin_data]
 pub(crate) struct Inbox<T> {
+    flag: Flag,
     #[pin]
     inner: SpinLock<Inner<T>>,
 }
 
-impl<T: Item> Inbox<T> {
-    /// Makes an inbox for `capacity` items that no transport has yet. May sleep.
-    pub(crate) fn new(capacity: usize) -> Result<Arc<Self>> {
+impl<T: Send> Inbox<T> {
+    /// Makes an inbox for `capacity` items, which `flag` announces. It has no transport yet. May sleep.
+    pub(crate) fn new(capacity: usize, flag: Flag) -> Result<Arc<Self>> {
         let inner = Inner {
             target: None,
             closed: false,
@@ -96,6 +91,7 @@ impl<T: Item> Inbox<T> {
         };
         Arc::pin_init(
             pin_init!(Self {
+                flag,
                 inner <- new_spinlock!(inner, "svcrdma inbox"),
             }),
             GFP_KERNEL,
@@ -114,7 +110,7 @@ impl<T: Item> Inbox<T> {
         }
         inner.items.push(item).map_err(Refused::Full)?;
         if let Some(target) = &inner.target {
-            target.set(T::FLAG.bit());
+            target.set(self.flag.bit());
             target.enqueue();
         }
         Ok(())
@@ -126,7 +122,7 @@ impl<T: Item> Inbox<T> {
         let item = inner.items.pop();
         if inner.items.is_empty() {
             if let Some(target) = &inner.target {
-                target.clear(T::FLAG.bit());
+                target.clear(self.flag.bit());
             }
         }
         item
@@ -176,7 +172,7 @@ impl<T: Item> Inbox<T> {
         let mut inner = self.inner.lock();
         let target = Target(xprt);
         if !inner.items.is_empty() {
-            target.set(T::FLAG.bit());
+            target.set(self.flag.bit());
         }
         if inner.closed {
             target.set(bindings::XPT_CLOSE);

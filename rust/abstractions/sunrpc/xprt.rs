@@ -15,10 +15,7 @@ use super::{
         Channel, //
     },
     class,
-    inbox::{
-        Inbox,
-        Item, //
-    },
+    inbox::Inbox,
     results::Results,
     rqst::{
         Delivered,
@@ -49,7 +46,7 @@ pub(crate) trait Listen: Sized + Send + Sync + 'static {
     /// What the class was registered with.
     type Context: Send + Sync;
     /// A connection that waits to be accepted.
-    type Item: Item;
+    type Item: Send;
     /// What an accepted connection does.
     type Connection: Connect;
 
@@ -82,7 +79,7 @@ pub(crate) trait Listen: Sized + Send + Sync + 'static {
 /// What a connection does.
 pub(crate) trait Connect: Sized + Send + Sync + 'static {
     /// A Call.
-    type Call: Context + Item;
+    type Call: Context + Send;
     /// What carries Calls in the reverse direction.
     type Back: Back;
 
@@ -151,7 +148,7 @@ impl<T, I> Transport<T, I> {
 /// accepted.
 pub(crate) struct Vacant<T, I>(KBox<MaybeUninit<Transport<T, I>>>);
 
-impl<T, I: Item> Vacant<T, I> {
+impl<T, I: Send> Vacant<T, I> {
     /// Allocates. May sleep.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
