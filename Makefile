@@ -43,8 +43,7 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@scripts/cargo host/fuzz clippy
 	@scripts/cargo probe clippy
 
-check: modules ## layers, reachable panics, stack; shell and Python code
-	@scripts/check-layers
+check: modules ## reachable panics, stack; shell and Python code
 	@scripts/check-shell
 	@scripts/check-python
 	@scripts/check-runner

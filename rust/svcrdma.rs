@@ -2,22 +2,19 @@
 
 //! The server side of RPC-over-RDMA: NFS over InfiniBand, RoCE and iWARP.
 //!
-//! `proto` knows the wire, `abstractions` the kernel, and `svc` is the transport between them.
+//! `svcrdma_proto` knows the wire, `rdma` and `sunrpc` are safe interfaces of the kernel's subsystems of
+//! these names, and `svc` is the transport between them.
 
-use abstractions::{
-    rdma::client::Registration,
-    sunrpc::{
-        backchannel::Backchannel,
-        class::Class, //
-    },
-};
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use rdma::client::Registration;
+use sunrpc::{
+    backchannel::Backchannel,
+    class::Class, //
+};
 
-mod abstractions;
-mod compat;
 #[forbid(unsafe_code)]
 mod svc;
 

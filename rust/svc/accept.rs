@@ -21,30 +21,28 @@ use super::{
     receives::Receives,
     work::CHAIN, //
 };
-use crate::{
-    abstractions::{
-        page::PAGE_SIZE,
-        rdma::{
-            cm::CmId,
-            cq::Share,
-            qp::{
-                Parts,
-                Qp, //
-            },
-            receive::RECEIVE_SIZE, //
-        },
-        sunrpc::xprt::{
-            New,
-            Transport,
-            Vacant, //
-        },
-        trace,
-    },
-    compat,
-};
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+use rdma::{
+    cm::CmId,
+    cq::Share,
+    qp::{
+        Parts,
+        Qp, //
+    },
+    receive::RECEIVE_SIZE, //
+};
+use sunrpc::xprt::{
+    New,
+    Transport,
+    Vacant, //
+};
+use support::{
+    compat,
+    page::PAGE_SIZE,
+    trace, //
 };
 use svcrdma_proto::{
     cm::{
@@ -52,7 +50,7 @@ use svcrdma_proto::{
         Thresholds,
         DEFAULT_THRESHOLD, //
     },
-    header::MAX_MESSAGE,
+    header::MAX_MESSAGE, //
 };
 
 /// The largest message that we send, in bytes: what a send buffer takes.

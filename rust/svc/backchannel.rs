@@ -16,14 +16,6 @@ use super::{
     reply,
     stats, //
 };
-use crate::{
-    abstractions::sunrpc::backchannel::{
-        self,
-        Back,
-        SLOTS, //
-    },
-    compat,
-};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -38,6 +30,12 @@ use kernel::{
         SpinLock, //
     },
 };
+use sunrpc::backchannel::{
+    self,
+    Back,
+    SLOTS, //
+};
+use support::compat;
 use svcrdma_proto::{
     callbacks::{
         under_way,

@@ -19,25 +19,25 @@ use super::{
     read,
     reply, //
 };
-use crate::abstractions::{
-    page::PAGE_SIZE,
-    rdma::receive::Receive,
-    sunrpc::{
-        backchannel::Channel,
-        results::Results,
-        rqst::{
-            Arg,
-            Delivered,
-            Rqst, //
-        },
-        xprt::Connect, //
-    },
-    trace,
-};
 use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+use rdma::receive::Receive;
+use sunrpc::{
+    backchannel::Channel,
+    results::Results,
+    rqst::{
+        Arg,
+        Delivered,
+        Rqst, //
+    },
+    xprt::Connect, //
+};
+use support::{
+    page::PAGE_SIZE,
+    trace, //
 };
 use svcrdma_proto::{
     error::{
@@ -54,13 +54,13 @@ use svcrdma_proto::{
         Layout,
         ReadCursor, //
     },
+    reply as wire_reply,
     reply::{
-        self as wire_reply,
         Payload,
         MAX_PAYLOADS, //
     },
     shares::Standing,
-    ulb,
+    ulb, //
 };
 
 /// A received Call.

@@ -2,8 +2,8 @@
 
 //! Causes: why connections end, as the log, the trace event and debugfs say it.
 
-use crate::abstractions::rdma::completion::Status;
 use kernel::fmt;
+use rdma::completion::Status;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]

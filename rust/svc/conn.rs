@@ -28,30 +28,10 @@ use super::{
     },
     teardown::LEAVING_SECONDS, //
 };
-use crate::abstractions::{
-    addr::Addr,
-    ratelimit,
-    rdma::cm::{
-        CmId,
-        Event,
-        Events, //
-    },
-    ring::Refused,
-    sunrpc::{
-        backchannel::{
-            Channel,
-            SLOTS, //
-        },
-        inbox::{
-            Flag,
-            Inbox, //
-        },
-    },
-    trace,
-    workqueue::OwnedQueue,
-};
 use kernel::{
-    impl_has_work, new_spinlock, new_work,
+    impl_has_work,
+    new_spinlock,
+    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -66,7 +46,29 @@ use kernel::{
         Instant,
         Monotonic, //
     },
-    workqueue::Work,
+    workqueue::Work, //
+};
+use rdma::cm::{
+    CmId,
+    Event,
+    Events, //
+};
+use sunrpc::{
+    backchannel::{
+        Channel,
+        SLOTS, //
+    },
+    inbox::{
+        Flag,
+        Inbox, //
+    },
+};
+use support::{
+    addr::Addr,
+    ratelimit,
+    ring::Refused,
+    trace,
+    workqueue::OwnedQueue, //
 };
 use svcrdma_proto::{
     cm::Peer,

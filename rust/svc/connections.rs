@@ -8,12 +8,12 @@
 //! has waited longest gives way to the next.
 
 use super::conn::Shared;
-use crate::abstractions::ring::Ring;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
     sync::Arc, //
 };
+use support::ring::Ring;
 
 /// The number of connections that may wait for a confirmation. Each has a message with the connection
 /// manager, which has 128 of a port under way at a time (`sol_fc_max` in

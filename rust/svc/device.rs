@@ -21,18 +21,6 @@ use super::{
         Watchdog, //
     },
 };
-use crate::abstractions::{
-    rdma::{
-        client::Client,
-        device::{
-            IbDevice,
-            Name,
-            Pd, //
-        },
-        receive_budget::Budget,
-    },
-    workqueue::OwnedQueue,
-};
 use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
@@ -53,6 +41,16 @@ use kernel::{
         WorkItem, //
     },
 };
+use rdma::{
+    client::Client,
+    device::{
+        IbDevice,
+        Name,
+        Pd, //
+    },
+    receive_budget::Budget, //
+};
+use support::workqueue::OwnedQueue;
 
 /// How long removal waits before it looks again whether all connections are taken down.
 const LOOK_AGAIN: Delta = Delta::from_millis(2);

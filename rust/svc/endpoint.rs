@@ -28,30 +28,6 @@ use super::{
     stats,
     work::Work, //
 };
-use crate::abstractions::{
-    page::PAGE_SIZE,
-    rdma::{
-        cm::CmId,
-        completion::{
-            Completion,
-            Status, //
-        },
-        cq::Health,
-        fifo::{
-            Fifo,
-            Size,
-            Step, //
-        },
-        progress,
-        qp::{
-            Handler,
-            Qp,
-            Unfit, //
-        },
-        receive::Receive, //
-    },
-    sunrpc::backchannel::SLOTS,
-};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -65,6 +41,28 @@ use kernel::{
         SpinLock, //
     },
 };
+use rdma::{
+    cm::CmId,
+    completion::{
+        Completion,
+        Status, //
+    },
+    cq::Health,
+    fifo::{
+        Fifo,
+        Size,
+        Step, //
+    },
+    progress,
+    qp::{
+        Handler,
+        Qp,
+        Unfit, //
+    },
+    receive::Receive, //
+};
+use sunrpc::backchannel::SLOTS;
+use support::page::PAGE_SIZE;
 use svcrdma_proto::cm::Thresholds;
 
 /// What an endpoint is made of.

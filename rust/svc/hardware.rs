@@ -6,26 +6,6 @@
 //! Contexts: process, and may sleep, but for reading what never changes.
 
 use super::stats;
-use crate::{
-    abstractions::{
-        ratelimit,
-        rdma::{
-            cq::{
-                Completes,
-                Cq,
-                Share, //
-            },
-            device::{
-                IbDevice,
-                Limits,
-                Pd, //
-            },
-            registration::Kind, //
-        },
-        sunrpc::backchannel::SLOTS,
-    },
-    compat,
-};
 use core::pin::Pin;
 use kernel::{
     new_mutex,
@@ -38,6 +18,24 @@ use kernel::{
         Arc,
         Mutex, //
     },
+};
+use rdma::{
+    cq::{
+        Completes,
+        Cq,
+        Share, //
+    },
+    device::{
+        IbDevice,
+        Limits,
+        Pd, //
+    },
+    registration::Kind, //
+};
+use sunrpc::backchannel::SLOTS;
+use support::{
+    compat,
+    ratelimit, //
 };
 use svcrdma_proto::{
     receives::needed,

@@ -3,10 +3,6 @@
 //! History: the last connections of a device that have closed, and why.
 
 use super::cause::Cause;
-use crate::abstractions::{
-    addr::Addr,
-    rdma::device::Name, //
-};
 use core::pin::Pin;
 use kernel::{
     new_spinlock,
@@ -19,6 +15,8 @@ use kernel::{
         Monotonic, //
     },
 };
+use rdma::device::Name;
+use support::addr::Addr;
 
 /// How many are remembered.
 const CLOSES: usize = 32;

@@ -16,15 +16,13 @@ use super::{
     stats,
     stock::Stock, //
 };
-use crate::abstractions::{
-    rdma::transfer::Transfer,
-    ring::Ring, //
-};
 use core::ops::{
     Deref,
     DerefMut, //
 };
 use kernel::prelude::*;
+use rdma::transfer::Transfer;
+use support::ring::Ring;
 use svcrdma_proto::{
     shares::{
         Budget,

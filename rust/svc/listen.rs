@@ -23,33 +23,6 @@ use super::{
     },
     Server, //
 };
-use crate::abstractions::{
-    addr::{
-        Addr,
-        Net,
-        OwnedNet, //
-    },
-    ratelimit,
-    rdma::cm::{
-        CmId,
-        Event,
-        Events,
-        NewId,
-        Request, //
-    },
-    sunrpc::{
-        self,
-        inbox::{
-            Flag,
-            Inbox, //
-        },
-        xprt::{
-            Listen,
-            New,
-            Transport, //
-        },
-    },
-};
 use kernel::{
     fmt, impl_has_work, new_mutex, new_work,
     prelude::*,
@@ -66,6 +39,33 @@ use kernel::{
         Work,
         WorkItem, //
     },
+};
+use rdma::cm::{
+    CmId,
+    Event,
+    Events,
+    NewId,
+    Request, //
+};
+use sunrpc::{
+    self,
+    inbox::{
+        Flag,
+        Inbox, //
+    },
+    xprt::{
+        Listen,
+        New,
+        Transport, //
+    },
+};
+use support::{
+    addr::{
+        Addr,
+        Net,
+        OwnedNet, //
+    },
+    ratelimit, //
 };
 use svcrdma_proto::cm::Peer;
 

@@ -53,10 +53,6 @@ pub(crate) mod view;
 mod watchdog;
 mod work;
 
-use crate::abstractions::{
-    pernet::PerNet,
-    workqueue::OwnedQueue, //
-};
 use kernel::{
     prelude::*,
     str::CStr,
@@ -65,14 +61,18 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        Arc,
+        Arc, //
     },
+};
+use ports::Ports;
+use stats::Counters;
+use support::{
+    pernet::PerNet,
+    workqueue::OwnedQueue, //
 };
 
 pub(crate) use device::Devices;
 pub(crate) use listen::Listener;
-use ports::Ports;
-use stats::Counters;
 pub(crate) use watchdog::{
     start as start_watchdog,
     Watchdog, //

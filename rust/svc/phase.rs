@@ -9,8 +9,8 @@ use super::{
     conn::Shared,
     endpoint::Endpoint, //
 };
-use crate::abstractions::rdma::cm::CmId;
 use kernel::sync::Arc;
+use rdma::cm::CmId;
 
 /// The phase of a connection.
 pub(super) enum Phase {

@@ -33,21 +33,6 @@ use super::{
         Wanted, //
     },
 };
-use crate::abstractions::{
-    page::Effort,
-    rdma::{
-        device::Pd,
-        registration::{
-            Kind,
-            Registration, //
-        },
-        transfer::{
-            SendBuffer,
-            Transfer, //
-        },
-    },
-    ring::Refused,
-};
 use core::pin::Pin;
 use kernel::{
     new_spinlock,
@@ -56,6 +41,21 @@ use kernel::{
         Arc,
         SpinLock, //
     },
+};
+use rdma::{
+    device::Pd,
+    registration::{
+        Kind,
+        Registration, //
+    },
+    transfer::{
+        SendBuffer,
+        Transfer, //
+    },
+};
+use support::{
+    page::Effort,
+    ring::Refused, //
 };
 use svcrdma_proto::shares::Standing;
 

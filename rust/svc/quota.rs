@@ -8,8 +8,8 @@
 //! `shares`): clients that hang keep theirs until they are closed, and must leave some to the others.
 
 use super::call::Call;
-use crate::abstractions::ring::Ring;
 use kernel::prelude::*;
+use support::ring::Ring;
 use svcrdma_proto::shortage::Holder;
 
 /// The quota of a connection; an endpoint has it under a lock.

@@ -20,17 +20,17 @@ use super::{
     pool::Sink,
     work::Work, //
 };
-use crate::abstractions::rdma::{
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
     chain::{
         Chain,
         Rdma,
         Remote, //
     },
-    transfer::Direction,
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    transfer::Direction, //
 };
 use svcrdma_proto::{
     error::DecodeError,

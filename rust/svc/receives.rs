@@ -16,10 +16,6 @@ use super::{
     hardware::Hardware,
     stats, //
 };
-use crate::abstractions::{
-    rdma::receive_pool::ReceivePool,
-    sunrpc::backchannel::SLOTS, //
-};
 use kernel::{
     impl_has_work, new_mutex, new_work, pr_warn_once,
     prelude::*,
@@ -38,6 +34,8 @@ use kernel::{
         WorkItem, //
     },
 };
+use rdma::receive_pool::ReceivePool;
+use sunrpc::backchannel::SLOTS;
 use svcrdma_proto::receives::backed;
 
 /// The Receive buffers of a connection.

@@ -24,28 +24,26 @@ use super::{
     stats,
     stock::Wanted, //
 };
-use crate::abstractions::{
-    page::{
-        Effort,
-        FreshPage,
-        PAGE_SIZE, //
-    },
-    rdma::{
-        device::Pd,
-        registration::{
-            Kind,
-            Registration, //
-        },
-        transfer::SendBuffer, //
-    },
-    sunrpc::{
-        backchannel::SLOTS,
-        class::MAX_PAYLOAD, //
-    },
-};
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+use rdma::{
+    device::Pd,
+    registration::{
+        Kind,
+        Registration, //
+    },
+    transfer::SendBuffer, //
+};
+use sunrpc::{
+    backchannel::SLOTS,
+    class::MAX_PAYLOAD, //
+};
+use support::page::{
+    Effort,
+    FreshPage,
+    PAGE_SIZE, //
 };
 
 /// Replies that are made with the hardware, for callbacks and for answers to what cannot be decoded.

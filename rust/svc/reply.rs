@@ -14,34 +14,32 @@ use super::{
     endpoint::Endpoint,
     work::Work, //
 };
-use crate::{
-    abstractions::{
-        page::PAGE_SIZE,
-        rdma::{
-            chain::{
-                Chain,
-                Message,
-                Rdma,
-                Remote, //
-            },
-            transfer::{
-                Direction,
-                SendBuffer,
-                Transfer, //
-            },
-        },
-        sunrpc::{
-            backchannel,
-            results::Results, //
-        },
-        trace,
-    },
-    compat,
-};
 use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+use rdma::{
+    chain::{
+        Chain,
+        Message,
+        Rdma,
+        Remote, //
+    },
+    transfer::{
+        Direction,
+        SendBuffer,
+        Transfer, //
+    },
+};
+use sunrpc::{
+    backchannel,
+    results::Results, //
+};
+use support::{
+    compat,
+    page::PAGE_SIZE,
+    trace, //
 };
 use svcrdma_proto::{
     encode,
@@ -55,7 +53,7 @@ use svcrdma_proto::{
         WriteCursor,
         MAX_PAYLOADS, //
     },
-    ulb,
+    ulb, //
 };
 
 /// Results of up to so many bytes are copied behind the transport header: cheaper than mapping

@@ -6,8 +6,8 @@
 //! connection remembers, with one load. A peer that is validated stays so.
 
 use super::conn::Shared;
-use crate::abstractions::sunrpc::results::Results;
 use kernel::sync::atomic::Relaxed;
+use sunrpc::results::Results;
 use svcrdma_proto::shares::Standing;
 
 /// The most credits of a peer that is not validated.

@@ -9,7 +9,12 @@
 //! next connection, Call or tick of the watchdog; that about registration with a device's first
 //! connection.
 
-use crate::abstractions::{
+use kernel::{
+    prelude::*,
+    str::CStr,
+    sync::Arc, //
+};
+use support::{
     pernet::{
         Namespace,
         Namespaced, //
@@ -21,11 +26,6 @@ use crate::abstractions::{
         Limit,
         Value, //
     },
-};
-use kernel::{
-    prelude::*,
-    str::CStr,
-    sync::Arc, //
 };
 
 macro_rules! counters {

@@ -18,21 +18,19 @@ use super::{
     },
     reply::Reply, //
 };
-use crate::abstractions::{
-    page::FreshPage,
-    rdma::{
-        device::Pd,
-        registration::{
-            Kind,
-            Registration, //
-        },
-        transfer::Transfer, //
-    },
-};
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use rdma::{
+    device::Pd,
+    registration::{
+        Kind,
+        Registration, //
+    },
+    transfer::Transfer, //
+};
+use support::page::FreshPage;
 use svcrdma_proto::{
     shares::Standing,
     stack::Stack, //

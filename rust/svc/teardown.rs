@@ -9,14 +9,12 @@ use super::{
         Phase, //
     },
 };
-use crate::abstractions::{
-    rdma::cm::CmId,
-    trace, //
-};
 use kernel::{
     sync::Arc,
     workqueue::WorkItem, //
 };
+use rdma::cm::CmId;
+use support::trace;
 
 /// How long a peer is waited for that is to confirm the end, in seconds. It is told again after the time
 /// that it has asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in

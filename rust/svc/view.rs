@@ -11,16 +11,16 @@ use super::{
     device::Device,
     Server, //
 };
-use crate::abstractions::debugfs::{
-    File,
-    Folder,
-    Show, //
-};
 use kernel::{
     prelude::*,
     seq_file::SeqFile,
     seq_print,
     sync::Arc, //
+};
+use support::debugfs::{
+    File,
+    Folder,
+    Show, //
 };
 
 /// The files.

@@ -10,15 +10,15 @@ use super::{
     stats,
     Server, //
 };
-use crate::abstractions::workqueue::{
-    OwnedQueue,
-    Periodic,
-    Tick, //
-};
 use core::pin::Pin;
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+use support::workqueue::{
+    OwnedQueue,
+    Periodic,
+    Tick, //
 };
 
 /// Seconds between two looks.

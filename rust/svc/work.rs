@@ -2,7 +2,7 @@
 
 //! Work: what a connection posts to its send queue.
 //!
-//! The Reads of a Call and replies alike wait in one [`Fifo`](crate::abstractions::rdma::fifo::Fifo),
+//! The Reads of a Call and replies alike wait in one [`Fifo`](rdma::fifo::Fifo),
 //! which owns them until the device is done with them.
 
 use super::{
@@ -10,12 +10,12 @@ use super::{
     read,
     reply::Reply, //
 };
-use crate::abstractions::rdma::{
+use kernel::prelude::*;
+use rdma::{
     chain::Chain,
     progress::Amount,
     work, //
 };
-use kernel::prelude::*;
 
 /// Work requests that one call posts at most: those of a reply of 1 MiB, in pieces of 32 pages, and
 /// its Send.

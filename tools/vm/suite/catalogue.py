@@ -31,7 +31,6 @@ TOOLS = [
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
-    ("check.layers", 60, ["scripts/check-layers"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
     ("check.shell", 300, ["scripts/check-shell"]),

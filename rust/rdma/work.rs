@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work for a send queue: what a [`Fifo`](super::fifo::Fifo) takes, and what it remembers of it.
+
+use crate::{
+    chain::Chain,
+    progress::Amount,
+    registration::Claim, //
+};
+
+/// Work that a `Fifo` posts.
+pub trait Work: Send + 'static {
+    /// Data that is needed until the last work request is built, and not by the device. It is dropped
+    /// before that is posted, under a lock: this does not sleep, and does not come back here.
+    type Basis: Send;
+
+    /// Adds work requests to the chain, `room` at most; whether those were the last ones.
+    fn build<'m>(&'m self, basis: &Self::Basis, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
+
+    /// Returns true if something waits for its completion, so that it must not go unsignalled.
+    fn holds_resources(&self) -> bool;
+
+    /// How much it moves.
+    fn amount(&self) -> Amount;
+}
+
+/// Work that waits.
+pub(super) struct Job<W: Work> {
+    pub(super) work: W,
+    /// When its first work request was posted, in seconds of the `Fifo`.
+    pub(super) since: Option<u32>,
+    /// Until all is built.
+    pub(super) basis: Option<W::Basis>,
+    pub(super) claim: Claim,
+}
+
+/// Work that is posted.
+pub(super) struct Posted<W> {
+    pub(super) work: W,
+    pub(super) claim: Claim,
+}
