@@ -72,6 +72,9 @@ test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
+htmldocs: ## render Documentation to build/htmldocs
+	@scripts/htmldocs
+
 nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all
 	@scripts/need-qemu
 	@tools/vm/vm.py run --vms 2 --limit 7200 --server "$(or $(SERVER),ours)" --out build/nfstest \
@@ -91,4 +94,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-list test-debug nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache

@@ -31,6 +31,7 @@ TOOLS = [
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
+    ("build.htmldocs", 300, ["scripts/htmldocs"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
     ("check.shell", 300, ["scripts/check-shell"]),
