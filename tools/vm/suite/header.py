@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The `# key: value` lines at the beginning of a test in tools/vm, see tools/vm/README."""
+"""The `# key: value` lines at the beginning of a test in tools/vm, see Documentation/testing.rst."""
 
 from __future__ import annotations
 
