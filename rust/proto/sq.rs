@@ -11,7 +11,7 @@
 ///
 /// `outstanding` is at most `depth`; `slot` is less than `depth`, or 0 if that is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SendQueue {
+pub struct SqSlots {
     depth: u32,
     /// Sequence number of the oldest outstanding entry, or of the next one if there is none.
     oldest: u32,
@@ -20,7 +20,7 @@ pub struct SendQueue {
     outstanding: u32,
 }
 
-impl SendQueue {
+impl SqSlots {
     /// Makes an empty queue of `depth` entries.
     pub fn new(depth: u32) -> Self {
         Self {
@@ -41,14 +41,14 @@ impl SendQueue {
         self.outstanding
     }
 
-    /// Whether nothing is outstanding.
-    pub fn empty(&self) -> bool {
+    /// Returns true if nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
         self.outstanding == 0
     }
 
     /// Returns the sequence number of the oldest outstanding entry.
     pub fn oldest(&self) -> Option<u32> {
-        (!self.empty()).then_some(self.oldest)
+        (!self.is_empty()).then_some(self.oldest)
     }
 
     /// Takes `n` entries and returns the sequence number of the first, the others follow it
@@ -130,9 +130,9 @@ mod tests {
 
     /// Runs random posts and completions across the wrap of the sequence numbers.
     fn run(depth: u32, start: u32, mut seed: u32) {
-        let mut queue = SendQueue {
+        let mut queue = SqSlots {
             oldest: start,
-            ..SendQueue::new(depth)
+            ..SqSlots::new(depth)
         };
         // Outstanding entries: sequence number and slot.
         let mut model = VecDeque::new();
@@ -157,7 +157,7 @@ mod tests {
                 model.drain(..retired);
             }
             assert_eq!(queue.room() as usize, depth as usize - model.len());
-            assert_eq!(queue.empty(), model.is_empty());
+            assert_eq!(queue.is_empty(), model.is_empty());
             assert_eq!(queue.oldest(), model.front().map(|(seq, _)| *seq));
             assert!(model.iter().all(|(seq, slot)| queue.slot(*seq) == *slot));
         }
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn the_oldest_entry_is_named_while_there_is_one() {
-        let mut queue = SendQueue {
+        let mut queue = SqSlots {
             oldest: u32::MAX,
-            ..SendQueue::new(4)
+            ..SqSlots::new(4)
         };
         assert_eq!(queue.oldest(), None);
         assert_eq!(
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_queue_without_depth_takes_nothing() {
-        let mut queue = SendQueue::new(0);
+        let mut queue = SqSlots::new(0);
         assert_eq!((queue.room(), queue.post(1), queue.retire(0)), (0, None, 0));
-        assert_eq!((queue.slot(5), queue.empty()), (0, true));
+        assert_eq!((queue.slot(5), queue.is_empty()), (0, true));
     }
 
     #[test]

@@ -48,8 +48,8 @@ use support::ring::{
     Ring, //
 };
 use svcrdma_proto::sq::{
-    SendQueue,
-    Signals, //
+    Signals,
+    SqSlots, //
 };
 
 /// Seconds after which unsignalled work is made to complete.
@@ -96,7 +96,7 @@ enum Gate<H: Handler, E: Events> {
 /// a queue pair. `gate` is dropped first.
 struct Inner<W: Work, H: Handler, E: Events> {
     gate: Gate<H, E>,
-    queue: SendQueue,
+    queue: SqSlots,
     signals: Signals,
     slots: Slots<Posted<W>>,
     waiting: Ring<Job<W>>,
@@ -118,7 +118,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
         // INVARIANT: Nothing is posted.
         let inner = Inner {
             gate: Gate::Opening,
-            queue: SendQueue::new(size.depth),
+            queue: SqSlots::new(size.depth),
             signals: Signals::new(),
             slots: Slots::new(size.depth)?,
             waiting: Ring::with_capacity(size.waiting)?,

@@ -17,7 +17,7 @@ use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
 use svcrdma_proto::space::Standing;
-use svcrdma_proto::sq::{SendQueue, Signals};
+use svcrdma_proto::sq::{Signals, SqSlots};
 use svcrdma_proto::stack::Stack;
 use svcrdma_proto::ulb;
 
@@ -201,8 +201,8 @@ pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
 }
 
 #[no_mangle]
-pub fn use_queue(queue: &mut SendQueue, number: u32) -> (Option<u32>, usize, u32) {
-    let room = queue.room() ^ u32::from(queue.empty()) ^ SendQueue::new(number).room();
+pub fn use_queue(queue: &mut SqSlots, number: u32) -> (Option<u32>, usize, u32) {
+    let room = queue.room() ^ u32::from(queue.is_empty()) ^ SqSlots::new(number).room();
     let retired = queue.retire(number);
     (queue.post(number), queue.slot(number), room ^ retired)
 }

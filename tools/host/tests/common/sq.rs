@@ -3,7 +3,7 @@
 //! Posts and completions on a send queue, counted without wrapping.
 
 use super::*;
-use svcrdma_proto::sq::{SendQueue, Signals};
+use svcrdma_proto::sq::{Signals, SqSlots};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -32,7 +32,7 @@ pub(crate) fn events() -> impl Strategy<Value = Events> {
 
 /// The queue agrees with one whose sequence numbers never wrap.
 pub(crate) fn check((depth, events): &Events) -> Verdict {
-    let (mut queue, mut signals) = (SendQueue::new(*depth), Signals::new());
+    let (mut queue, mut signals) = (SqSlots::new(*depth), Signals::new());
     let (mut posted, mut retired, mut unsignalled) = (0u64, 0u64, 0);
     for event in events {
         match *event {
@@ -57,7 +57,7 @@ pub(crate) fn check((depth, events): &Events) -> Verdict {
         let outstanding = posted - retired;
         prop_assert_eq!(u64::from(queue.outstanding()), outstanding);
         prop_assert_eq!(u64::from(queue.room()), u64::from(*depth) - outstanding);
-        prop_assert_eq!(queue.empty(), outstanding == 0);
+        prop_assert_eq!(queue.is_empty(), outstanding == 0);
         prop_assert_eq!(queue.oldest(), (outstanding > 0).then_some(retired as u32));
         // As many slots as entries, used in turn: no two of those outstanding have the same.
         for entry in [retired, retired + outstanding / 2, posted.saturating_sub(1)] {
