@@ -6,7 +6,7 @@
 //! [`decode`](crate::header::decode) makes them after it has walked the whole list, so iterating
 //! never runs out of the message that was decoded.
 
-use crate::error::DecodeError;
+use crate::error::Reason;
 use crate::wire;
 use crate::wire::Reader;
 
@@ -93,14 +93,12 @@ impl ReadList {
     pub const EMPTY: Self = Self { at: 0, count: 0 };
 
     /// Takes a Read list off `reader`.
-    pub(crate) fn parse(reader: &mut Reader<'_>, xid: u32) -> Result<Self, DecodeError> {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
         let at = reader.at();
         let mut count = 0u32;
-        while present(reader, xid)? {
+        while present(reader)? {
             // Position and segment.
-            reader
-                .skip(1, 4 + SEGMENT_LEN)
-                .ok_or(DecodeError::Truncated { xid })?;
+            reader.skip(1, 4 + SEGMENT_LEN).ok_or(Reason::Truncated)?;
             count = count.saturating_add(1);
         }
         Ok(Self { at, count })
@@ -212,16 +210,11 @@ impl Chunk {
     }
 
     /// Takes a Reply chunk off `reader`, which may be absent (RFC 8166, section 4.3.3).
-    pub(crate) fn parse_optional(
-        reader: &mut Reader<'_>,
-        xid: u32,
-    ) -> Result<Option<Self>, DecodeError> {
-        if !present(reader, xid)? {
+    pub(crate) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Reason> {
+        if !present(reader)? {
             return Ok(None);
         }
-        Self::parse(reader)
-            .map(Some)
-            .ok_or(DecodeError::Truncated { xid })
+        Self::parse(reader).map(Some).ok_or(Reason::Truncated)
     }
 
     /// Returns the number of segments.
@@ -293,11 +286,11 @@ impl WriteList {
     pub const EMPTY: Self = Self { at: 0, count: 0 };
 
     /// Takes a Write list off `reader`.
-    pub(crate) fn parse(reader: &mut Reader<'_>, xid: u32) -> Result<Self, DecodeError> {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
         let at = reader.at();
         let mut count = 0u32;
-        while present(reader, xid)? {
-            Chunk::parse(reader).ok_or(DecodeError::Truncated { xid })?;
+        while present(reader)? {
+            Chunk::parse(reader).ok_or(Reason::Truncated)?;
             count = count.saturating_add(1);
         }
         Ok(Self { at, count })
@@ -364,11 +357,11 @@ impl Iterator for Chunks<'_> {
 }
 
 /// Takes a list discriminator: whether an item follows (RFC 8166, section 4.3).
-fn present(reader: &mut Reader<'_>, xid: u32) -> Result<bool, DecodeError> {
+fn present(reader: &mut Reader<'_>) -> Result<bool, Reason> {
     match reader.word() {
         Some(0) => Ok(false),
         Some(1) => Ok(true),
-        Some(_) => Err(DecodeError::Discriminator { xid }),
-        None => Err(DecodeError::Truncated { xid }),
+        Some(_) => Err(Reason::Discriminator),
+        None => Err(Reason::Truncated),
     }
 }

@@ -8,7 +8,10 @@ use crate::chunk::{
     WriteList,
     MAX_WRITE_CHUNKS, //
 };
-use crate::error::DecodeError;
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
 use crate::report;
 use crate::wire::Reader;
 
@@ -120,37 +123,37 @@ impl Header {
 ///
 /// # Errors
 ///
-/// Says why the message is refused; [`DecodeError::answer`] says what to do about it.
+/// Says why the message is refused; [`Reason::answer`] says what to do about it.
 pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     if msg.len() > MAX_MESSAGE {
-        return Err(DecodeError::Long);
+        return Err(Reason::Long.dropped());
     }
     let mut reader = Reader::new(msg);
-    let (xid, version, credits, proc) = fixed(&mut reader).ok_or(DecodeError::Short)?;
+    let (xid, version, credits, proc) = fixed(&mut reader).ok_or(Reason::Short.dropped())?;
     // An error is never answered, whatever its version: two peers could go on for ever. One about
     // a message of ours has our version.
     if proc == procedure::ERROR {
-        let is_known = report::is_known(&mut reader)?;
+        let is_known = report::is_known(&mut reader).map_err(Reason::dropped)?;
         return Ok(match is_known && version == VERSION {
             true => Received::Error { xid },
             false => Received::Ignored,
         });
     }
     if msg.len() < MIN_MESSAGE {
-        return Err(DecodeError::Short);
+        return Err(Reason::Short.dropped());
     }
     if version != VERSION {
-        return Err(DecodeError::Version { xid, version });
+        return Err(Reason::Version(version).of(xid));
     }
     let kind = match proc {
         procedure::MSG => Kind::Msg,
         procedure::NOMSG => Kind::Nomsg,
         procedure::DONE => return Ok(Received::Ignored),
-        _ => return Err(DecodeError::Procedure { xid }),
+        _ => return Err(Reason::Procedure.of(xid)),
     };
-    let reads = ReadList::parse(&mut reader, xid)?;
-    let writes = WriteList::parse(&mut reader, xid)?;
-    let reply = Chunk::parse_optional(&mut reader, xid)?;
+    let reads = ReadList::parse(&mut reader).map_err(|reason| reason.of(xid))?;
+    let writes = WriteList::parse(&mut reader).map_err(|reason| reason.of(xid))?;
+    let reply = Chunk::parse_optional(&mut reader).map_err(|reason| reason.of(xid))?;
     let header = Header {
         xid,
         credits,
@@ -163,7 +166,7 @@ pub fn decode(msg: &[u8]) -> Result<Received, DecodeError> {
     match kind {
         Kind::Msg => inline(header, msg, reader),
         Kind::Nomsg if reads.len_at(msg, 0).is_some() => served(header, msg),
-        Kind::Nomsg => Err(DecodeError::NoBody { xid }),
+        Kind::Nomsg => Err(Reason::NoBody.of(xid)),
     }
 }
 
@@ -181,10 +184,10 @@ fn fixed(reader: &mut Reader<'_>) -> Option<(u32, u32, u32, u32)> {
 fn served(header: Header, msg: &[u8]) -> Result<Received, DecodeError> {
     let xid = header.xid;
     if !header.reads.is_aligned(msg) {
-        return Err(DecodeError::Misaligned { xid });
+        return Err(Reason::Misaligned.of(xid));
     }
     if header.writes.chunks() > MAX_WRITE_CHUNKS {
-        return Err(DecodeError::TooManyWrites { xid });
+        return Err(Reason::TooManyWrites.of(xid));
     }
     Ok(Received::Call(header))
 }
@@ -194,11 +197,11 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
     let xid = header.xid;
     let (rpc_xid, direction) = match (reader.word(), reader.word()) {
         (Some(rpc_xid), Some(direction)) => (rpc_xid, direction),
-        _ => return Err(DecodeError::ShortBody { xid }),
+        _ => return Err(Reason::ShortBody.of(xid)),
     };
     match direction {
-        0 if rpc_xid != xid => Err(DecodeError::Xid { xid }),
-        0 if header.reads.len_at(msg, 0).is_some() => Err(DecodeError::TwoBodies { xid }),
+        0 if rpc_xid != xid => Err(Reason::Xid.of(xid)),
+        0 if header.reads.len_at(msg, 0).is_some() => Err(Reason::TwoBodies.of(xid)),
         0 => served(header, msg),
         1 if header.reads.is_empty() && header.writes.is_empty() && header.reply.is_none() => {
             Ok(Received::Reverse(Reverse {
@@ -207,8 +210,8 @@ fn inline(header: Header, msg: &[u8], mut reader: Reader<'_>) -> Result<Received
                 body: header.body,
             }))
         }
-        1 => Err(DecodeError::ReverseChunks),
-        _ => Err(DecodeError::Direction { xid }),
+        1 => Err(Reason::ReverseChunks.dropped()),
+        _ => Err(Reason::Direction.of(xid)),
     }
 }
 
@@ -236,14 +239,14 @@ mod tests {
         let xid = 5;
         let with = |version, proc| decoded(&[xid, version, 1, proc, 0, 0, 0]);
         for version in [0, 2, u32::MAX] {
-            assert_eq!(with(version, 0), Err(DecodeError::Version { xid, version }));
-            assert_eq!(with(version, 3), Err(DecodeError::Version { xid, version }));
+            assert_eq!(with(version, 0), Err(Reason::Version(version).of(xid)));
+            assert_eq!(with(version, 3), Err(Reason::Version(version).of(xid)));
             // An error may carry any version, and is not answered.
             assert_eq!(with(version, 4), Ok(Received::Ignored));
         }
         // RDMA_MSGP and what nobody knows.
-        assert_eq!(with(1, 2), Err(DecodeError::Procedure { xid }));
-        assert_eq!(with(1, 5), Err(DecodeError::Procedure { xid }));
+        assert_eq!(with(1, 2), Err(Reason::Procedure.of(xid)));
+        assert_eq!(with(1, 5), Err(Reason::Procedure.of(xid)));
         assert_eq!(with(1, 3), Ok(Received::Ignored));
     }
 
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!(decoded(&[5, 1, 1, 4, 2]), error);
         for version in [0, 2, 7] {
             assert_eq!(decoded(&[5, version, 1, 4, 2]), Ok(Received::Ignored));
-            assert_eq!(decoded(&[5, version, 1, 4]), Err(DecodeError::Short));
+            assert_eq!(decoded(&[5, version, 1, 4]), Err(Reason::Short.dropped()));
         }
     }
 
@@ -266,9 +269,9 @@ mod tests {
             ([5, 1, 1, 4, 1, 1, 1], 28),
         ] {
             let msg = message(&words);
-            assert_ne!(decode(&msg[..shortest]), Err(DecodeError::Short));
+            assert_ne!(decode(&msg[..shortest]), Err(Reason::Short.dropped()));
             for len in 0..shortest {
-                assert_eq!(decode(&msg[..len]), Err(DecodeError::Short));
+                assert_eq!(decode(&msg[..len]), Err(Reason::Short.dropped()));
             }
         }
     }
@@ -279,7 +282,7 @@ mod tests {
         msg.resize(MAX_MESSAGE, 0);
         assert!(matches!(decode(&msg), Ok(Received::Call(_))));
         msg.push(0);
-        assert_eq!(decode(&msg), Err(DecodeError::Long));
+        assert_eq!(decode(&msg), Err(Reason::Long.dropped()));
     }
 
     #[test]
@@ -300,18 +303,18 @@ mod tests {
         });
         assert_eq!(found, Some(((Kind::Msg, 3, 28), None, None)));
         let other = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 0]);
-        assert_eq!(other, Err(DecodeError::Xid { xid }));
+        assert_eq!(other, Err(Reason::Xid.of(xid)));
         let neither = decoded(&[xid, 1, 3, 0, 0, 0, 0, 6, 2]);
-        assert_eq!(neither, Err(DecodeError::Direction { xid }));
+        assert_eq!(neither, Err(Reason::Direction.of(xid)));
         for body in [&[][..], &[6]] {
             let short = [&[xid, 1, 3, 0, 0, 0, 0][..], body].concat();
-            assert_eq!(decoded(&short), Err(DecodeError::ShortBody { xid }));
+            assert_eq!(decoded(&short), Err(Reason::ShortBody.of(xid)));
         }
     }
 
     #[test]
     fn reverse_replies_have_no_chunks() {
-        let drop = Err(DecodeError::ReverseChunks);
+        let drop = Err(Reason::ReverseChunks.dropped());
         for position in [0, 8, 9] {
             let reads = [5, 1, 3, 0, 1, position, 7, 7, 0, 0, 0, 0, 0, 6, 1];
             assert_eq!(decoded(&reads), drop);
@@ -327,13 +330,13 @@ mod tests {
         let nomsg = decoded(&read(1, 0));
         assert!(matches!(nomsg, Ok(Received::Call(header)) if header.kind == Kind::Nomsg));
         assert!(matches!(decoded(&read(0, 8)), Ok(Received::Call(_))));
-        assert_eq!(decoded(&read(0, 0)), Err(DecodeError::TwoBodies { xid }));
-        assert_eq!(decoded(&read(1, 8)), Err(DecodeError::NoBody { xid }));
+        assert_eq!(decoded(&read(0, 0)), Err(Reason::TwoBodies.of(xid)));
+        assert_eq!(decoded(&read(1, 8)), Err(Reason::NoBody.of(xid)));
         let empty = decoded(&[xid, 1, 3, 1, 0, 0, 0]);
-        assert_eq!(empty, Err(DecodeError::NoBody { xid }));
+        assert_eq!(empty, Err(Reason::NoBody.of(xid)));
         for position in [1, 2, 3, 5, u32::MAX] {
             let odd = decoded(&read(0, position));
-            assert_eq!(odd, Err(DecodeError::Misaligned { xid }));
+            assert_eq!(odd, Err(Reason::Misaligned.of(xid)));
         }
     }
 
@@ -344,7 +347,7 @@ mod tests {
         for at in 4..7 {
             let mut bad = good;
             bad[at] = 2;
-            assert_eq!(decoded(&bad), Err(DecodeError::Discriminator { xid }));
+            assert_eq!(decoded(&bad), Err(Reason::Discriminator.of(xid)));
         }
         // Write chunks of no segments, and no Reply chunk.
         let writes = |count: usize, direction| {
@@ -352,14 +355,14 @@ mod tests {
             decoded(&[&[xid, 1, 3, 0, 0][..], &list, &[0, xid, direction]].concat())
         };
         assert!(matches!(writes(16, 0), Ok(Received::Call(_))));
-        assert_eq!(writes(17, 0), Err(DecodeError::TooManyWrites { xid }));
-        assert_eq!(writes(17, 1), Err(DecodeError::ReverseChunks));
+        assert_eq!(writes(17, 0), Err(Reason::TooManyWrites.of(xid)));
+        assert_eq!(writes(17, 1), Err(Reason::ReverseChunks.dropped()));
         // A segment count that would wrap around when turned into bytes.
         for count in [0x1000_0000, 0x1000_0001, u32::MAX] {
             let wrap = decoded(&[xid, 1, 3, 0, 0, 0, 1, count, 6, 0]);
-            assert_eq!(wrap, Err(DecodeError::Truncated { xid }));
+            assert_eq!(wrap, Err(Reason::Truncated.of(xid)));
             let wrap = decoded(&[xid, 1, 3, 0, 0, 1, count, 0, 0, 6, 0]);
-            assert_eq!(wrap, Err(DecodeError::Truncated { xid }));
+            assert_eq!(wrap, Err(Reason::Truncated.of(xid)));
         }
     }
 }

@@ -14,7 +14,10 @@ pub use crate::read::{
     ReadOp, //
 };
 
-use crate::error::DecodeError;
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
 use crate::header::{
     Header,
     Kind,
@@ -87,7 +90,7 @@ impl Layout {
 pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, DecodeError> {
     let xid = header.xid;
     if header.kind == Kind::Nomsg && header.reads.is_empty() {
-        return Err(DecodeError::NoBody { xid });
+        return Err(Reason::NoBody.of(xid));
     }
     if header.kind == Kind::Msg && header.reads.iter(msg).all(|read| read.segment.length == 0) {
         return inline(header, msg);
@@ -99,7 +102,7 @@ pub fn plan(header: &Header, msg: &[u8], max_pages: u32) -> Result<Layout, Decod
         },
     };
     if layout.pages() > max_pages {
-        return Err(DecodeError::TooLarge { xid });
+        return Err(Reason::TooLarge.of(xid));
     }
     Ok(layout)
 }
@@ -110,10 +113,10 @@ fn inline(header: &Header, msg: &[u8]) -> Result<Layout, DecodeError> {
     let len = header.inline_len(msg);
     let xid = header.xid;
     if header.reads.iter(msg).any(|read| read.position > len) {
-        return Err(DecodeError::Beyond { xid });
+        return Err(Reason::Beyond.of(xid));
     }
     match len < MIN_RPC {
-        true => Err(DecodeError::Empty { xid }),
+        true => Err(Reason::Empty.of(xid)),
         false => Ok(Layout::Inline),
     }
 }
@@ -130,7 +133,7 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
         return Ok(None);
     }
     let Some(tail) = header.inline_len(msg).checked_sub(position) else {
-        return Err(DecodeError::Beyond { xid });
+        return Err(Reason::Beyond.of(xid));
     };
     // A chunk that holds part of the RPC header would leave fewer bytes of arguments in the pages
     // than SPLIT_MIN promises. What GSS has to unwrap, and the tokens of a context, should lie in a
@@ -146,7 +149,7 @@ fn split(header: &Header, msg: &[u8]) -> Result<Option<Layout>, DecodeError> {
             len,
             tail,
         })),
-        _ => Err(DecodeError::TooLarge { xid }),
+        _ => Err(Reason::TooLarge.of(xid)),
     }
 }
 
@@ -164,14 +167,14 @@ fn measure(header: &Header, msg: &[u8], max_pages: u32) -> Result<u32, DecodeErr
         len = part
             .sink
             .checked_add(part.len)
-            .ok_or(DecodeError::TooLarge { xid })?;
+            .ok_or(Reason::TooLarge.of(xid))?;
         // Says so now rather than after the last of many chunks.
         if len.div_ceil(PAGE) > max_pages {
-            return Err(DecodeError::TooLarge { xid });
+            return Err(Reason::TooLarge.of(xid));
         }
     }
     if len < MIN_RPC {
-        return Err(DecodeError::Empty { xid });
+        return Err(Reason::Empty.of(xid));
     }
     Ok(len)
 }

@@ -8,7 +8,10 @@
 //! pass over the Read list per chunk.
 
 use crate::chunk::ReadChunk;
-use crate::error::DecodeError;
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
 use crate::header::{
     Header,
     Kind, //
@@ -148,13 +151,13 @@ impl Walk {
         };
         self.chunks = self.chunks.saturating_add(1);
         if self.chunks > MAX_CHUNKS {
-            return Err(DecodeError::TooMany { xid });
+            return Err(Reason::TooMany.of(xid));
         }
         self.position = chunk.position;
         self.chunk = Some(chunk);
         match chunk.position.checked_sub(self.sink) {
-            None => Err(DecodeError::Overlap { xid }),
-            Some(gap) if gap > left => Err(DecodeError::Beyond { xid }),
+            None => Err(Reason::Overlap.of(xid)),
+            Some(gap) if gap > left => Err(Reason::Beyond.of(xid)),
             Some(gap) => Ok(gap),
         }
     }
@@ -164,12 +167,12 @@ impl Walk {
         let sink = self.sink;
         self.sink = sink
             .checked_add(len)
-            .ok_or(DecodeError::TooLarge { xid: header.xid })?;
+            .ok_or(Reason::TooLarge.of(header.xid))?;
         Ok(Part { source, sink, len })
     }
 }
 
 /// Returns a length summed up from segments as what it must be.
 fn length(header: &Header, len: u64) -> Result<u32, DecodeError> {
-    u32::try_from(len).map_err(|_| DecodeError::TooLarge { xid: header.xid })
+    u32::try_from(len).map_err(|_| Reason::TooLarge.of(header.xid))
 }

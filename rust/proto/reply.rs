@@ -15,7 +15,10 @@ pub use crate::write::{
 use core::ops::Range;
 
 use crate::chunk::MAX_WRITE_CHUNKS;
-use crate::error::DecodeError;
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
 use crate::header::{
     Header,
     MIN_MESSAGE, //
@@ -198,11 +201,11 @@ fn header_len(header: &Header, msg: &[u8]) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// [`DecodeError::ReplyHeader`].
+/// [`Reason::ReplyHeader`].
 pub fn check_header(header: &Header, msg: &[u8], limit: u32) -> Result<(), DecodeError> {
     match header_len(header, msg) {
         Some(len) if len <= limit => Ok(()),
-        _ => Err(DecodeError::ReplyHeader { xid: header.xid }),
+        _ => Err(Reason::ReplyHeader.of(header.xid)),
     }
 }
 

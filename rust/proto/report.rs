@@ -2,7 +2,7 @@
 
 //! RDMA_ERROR: what a peer reports of a message that it cannot handle (RFC 8166, section 4.5).
 
-use crate::error::DecodeError;
+use crate::error::Reason;
 use crate::wire::Reader;
 
 /// `rdma_err`: the version is not supported; lowest and highest supported version follow.
@@ -15,13 +15,13 @@ pub(crate) const CHUNK: u32 = 2;
 ///
 /// # Errors
 ///
-/// [`DecodeError::Short`] if some of it is missing.
-pub(crate) fn is_known(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    match reader.word().ok_or(DecodeError::Short)? {
+/// [`Reason::Short`] if some of it is missing.
+pub(crate) fn is_known(reader: &mut Reader<'_>) -> Result<bool, Reason> {
+    match reader.word().ok_or(Reason::Short)? {
         CHUNK => Ok(true),
         VERS => {
-            let _lowest = reader.word().ok_or(DecodeError::Short)?;
-            let _highest = reader.word().ok_or(DecodeError::Short)?;
+            let _lowest = reader.word().ok_or(Reason::Short)?;
+            let _highest = reader.word().ok_or(Reason::Short)?;
             Ok(true)
         }
         _ => Ok(false),
@@ -43,9 +43,9 @@ mod tests {
             assert_eq!(says(&[&[0], more].concat()), Ok(false));
             assert_eq!(says(&[&[3], more].concat()), Ok(false));
         }
-        assert_eq!(says(&[]), Err(DecodeError::Short));
-        assert_eq!(says(&[VERS]), Err(DecodeError::Short));
-        assert_eq!(says(&[VERS, 1]), Err(DecodeError::Short));
+        assert_eq!(says(&[]), Err(Reason::Short));
+        assert_eq!(says(&[VERS]), Err(Reason::Short));
+        assert_eq!(says(&[VERS, 1]), Err(Reason::Short));
         assert_eq!(says(&[VERS, 1, 1]), Ok(true));
         assert_eq!(says(&[VERS, 1, 1, 0]), Ok(true));
     }

@@ -2,7 +2,11 @@
 
 //! RPC messages (RFC 5531, section 9), as far as a transport looks at them.
 
-use crate::{error::DecodeError, wire};
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
+use crate::wire;
 
 /// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
@@ -37,12 +41,12 @@ fn gss_plain(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> Option<bool>
 ///
 /// # Errors
 ///
-/// [`DecodeError::Xid`] and [`DecodeError::Direction`].
+/// [`Reason::Xid`] and [`Reason::Direction`].
 pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<(), DecodeError> {
     match (word(0), word(4)) {
-        (rpc_xid, _) if rpc_xid != Some(xid) => Err(DecodeError::Xid { xid }),
+        (rpc_xid, _) if rpc_xid != Some(xid) => Err(Reason::Xid.of(xid)),
         (_, Some(0)) => Ok(()),
-        _ => Err(DecodeError::Direction { xid }),
+        _ => Err(Reason::Direction.of(xid)),
     }
 }
 
@@ -98,10 +102,10 @@ mod tests {
         let check = |words: &[u32]| check_call(7, |at| words.get(at as usize / 4).copied());
         assert_eq!(check(&[7, 0]), Ok(()));
         for words in [&[][..], &[8, 0], &[8, 1]] {
-            assert_eq!(check(words), Err(DecodeError::Xid { xid: 7 }), "{words:?}");
+            assert_eq!(check(words), Err(Reason::Xid.of(7)), "{words:?}");
         }
         for words in [&[7][..], &[7, 1], &[7, 1 << 24]] {
-            let error = Err(DecodeError::Direction { xid: 7 });
+            let error = Err(Reason::Direction.of(7));
             assert_eq!(check(words), error, "{words:?}");
         }
     }

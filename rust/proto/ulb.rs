@@ -7,7 +7,10 @@
 //! chunk. In versions of NFS before 4 the procedure tells, in a COMPOUND the words before the data.
 
 use crate::chunk::ReadChunk;
-use crate::error::DecodeError;
+use crate::error::{
+    DecodeError,
+    Reason, //
+};
 use crate::header::{
     Header,
     Kind, //
@@ -42,7 +45,7 @@ const NF4LNK: u32 = 5;
 ///
 /// # Errors
 ///
-/// [`DecodeError::Ineligible`].
+/// [`Reason::Ineligible`].
 pub fn check_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
     if header.kind == Kind::Nomsg {
         return Ok(());
@@ -58,7 +61,7 @@ pub fn check_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
 ///
 /// # Errors
 ///
-/// [`DecodeError::Ineligible`].
+/// [`Reason::Ineligible`].
 pub fn check_read(
     header: &Header,
     msg: &[u8],
@@ -80,7 +83,7 @@ fn check(
     while let Some(chunk) = header.reads.next_chunk(msg, items.position) {
         let item = items.add(chunk, len, is_reduced);
         if item.and_then(|item| item.is_eligible(&mut word)) != Some(true) {
-            return Err(DecodeError::Ineligible { xid: header.xid });
+            return Err(Reason::Ineligible.of(header.xid));
         }
     }
     Ok(())
@@ -230,7 +233,7 @@ mod tests {
     }
 
     fn is_good(found: Result<(), DecodeError>) -> bool {
-        assert!(found.is_ok() || found == Err(DecodeError::Ineligible { xid: 9 }));
+        assert!(found.is_ok() || found == Err(Reason::Ineligible.of(9)));
         found.is_ok()
     }
 

@@ -194,12 +194,9 @@ fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, 
 /// Answers what is no Call as it should be, or drops it. In a completion.
 pub(super) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     endpoint.shared.counters.malformed.inc();
-    let xid = match error.answer() {
-        Answer::Drop => 0,
-        Answer::Version { xid, .. } | Answer::Chunk { xid } => xid,
-    };
+    let xid = error.xid.unwrap_or(0);
     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
-    trace::malformed(endpoint.shared.number(), xid, error.code(), len);
+    trace::malformed(endpoint.shared.number(), xid, error.reason.code(), len);
     // What its Read chunks have brought is for the next one.
     put_sink(&endpoint.shared, &mut call);
     reply::answer(endpoint, error.answer(), call);

@@ -188,7 +188,7 @@ pub fn use_encode(
 #[no_mangle]
 pub fn use_error(error: &DecodeError, credits: u32, out: &mut [u8]) -> (Option<usize>, u32) {
     let answer: Answer = error.answer();
-    (encode::error(answer, credits, out), error.code())
+    (encode::error(answer, credits, out), error.reason.code())
 }
 
 #[no_mangle]

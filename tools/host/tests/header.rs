@@ -8,7 +8,7 @@ use common::header::*;
 use common::*;
 use proptest::prelude::*;
 use svcrdma_proto::encode;
-use svcrdma_proto::error::{Answer, DecodeError};
+use svcrdma_proto::error::{Answer, Reason};
 use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::ReadCursor;
@@ -129,5 +129,5 @@ fn the_worst_read_list_is_refused() {
         panic!()
     };
     let plan = layout::plan(&header, &msg, 1028);
-    assert_eq!(plan, Err(DecodeError::TooMany { xid: 1 }));
+    assert_eq!(plan, Err(Reason::TooMany.of(1)));
 }

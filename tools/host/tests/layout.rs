@@ -7,7 +7,7 @@ mod common;
 use common::layout::*;
 use common::*;
 use proptest::prelude::*;
-use svcrdma_proto::error::DecodeError;
+use svcrdma_proto::error::Reason;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::{Fill, Layout, ReadCursor, MAX_CHUNKS, PAGE, SPLIT_MIN};
 
@@ -44,7 +44,7 @@ proptest! {
             Ok(layout) => prop_assert_eq!((layout.sink_len(), over), (pages * PAGE, 0)),
             Err(error) => {
                 prop_assert!(over > 0);
-                prop_assert_eq!(error, DecodeError::TooLarge { xid: 5 });
+                prop_assert_eq!(error, Reason::TooLarge.of(5));
             }
         }
     }
@@ -113,7 +113,7 @@ fn chunks_are_limited() {
                 }
                 assert_eq!(cursor.peek(&header, &msg), None);
             }
-            Err(error) => assert!(!good && error == DecodeError::TooMany { xid: 5 }),
+            Err(error) => assert!(!good && error == Reason::TooMany.of(5)),
         }
     }
 }
@@ -136,7 +136,7 @@ fn calls_with_empty_chunks_stay_inline() {
     };
     assert_eq!(plan(&[]), Ok(Layout::Inline));
     assert_eq!(plan(&[60, 4, 60]), Ok(Layout::Inline));
-    assert_eq!(plan(&[60, 64]), Err(DecodeError::Beyond { xid: 5 }));
+    assert_eq!(plan(&[60, 64]), Err(Reason::Beyond.of(5)));
 }
 
 /// A chunk that holds part of the RPC header is not split off, however long.
@@ -238,7 +238,7 @@ fn split_chunks_have_a_shortest_and_a_longest() {
     let len = 60 + SPLIT_MIN;
     assert_eq!(plan(SPLIT_MIN - 1), Ok(Layout::Linear { len }));
     assert_eq!(plan(SPLIT_MIN), split(SPLIT_MIN));
-    let too_large = Err(DecodeError::TooLarge { xid: 5 });
+    let too_large = Err(Reason::TooLarge.of(5));
     assert_eq!(plan(u32::MAX - 19), split(u32::MAX - 19));
     assert_eq!(plan(u32::MAX - 18), too_large);
     assert_eq!(plan(u32::MAX - 2), too_large);
@@ -263,7 +263,7 @@ fn the_tail_is_behind_the_chunk() {
         let padded = len.next_multiple_of(4);
         assert_eq!((layout.sink_len(), layout.pages()), (padded + 16, pages));
         let over = layout::plan(&header, &msg, pages - 1);
-        assert_eq!(over, Err(DecodeError::TooLarge { xid: 5 }));
+        assert_eq!(over, Err(Reason::TooLarge.of(5)));
         let mut fills: Vec<_> = layout::fills(&layout, &header, &msg).collect();
         let copy = Fill::Copy {
             from: at + 44,

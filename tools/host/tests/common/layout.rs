@@ -3,7 +3,7 @@
 //! Calls a client has reduced, and what their layout must be.
 
 use super::*;
-use svcrdma_proto::error::{Answer, DecodeError};
+use svcrdma_proto::error::{Answer, Reason};
 use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::{Fill, Layout, ReadCursor, PAGE, SPLIT_MIN};
@@ -232,7 +232,7 @@ pub(crate) fn budgeted(call_of: &Reduced) -> Verdict {
     prop_assert_eq!(layout::plan(&header, &msg, pages), Ok(layout));
     if pages > 0 {
         let over = layout::plan(&header, &msg, pages - 1);
-        prop_assert_eq!(over, Err(DecodeError::TooLarge { xid: 5 }));
+        prop_assert_eq!(over, Err(Reason::TooLarge.of(5)));
     }
     Ok(())
 }
@@ -338,12 +338,12 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
             prop_assert_eq!(Some(all + pad(len) as u64), whole);
             prop_assert!(u64::from(layout.sink_len()) <= budget && chunk >= SPLIT_MIN);
         }
-        Err(DecodeError::TooLarge { .. }) => {
+        Err(error) if error.reason == Reason::TooLarge => {
             // Whether the rest is in order is not known then; a Split sink lacks the head.
             let sum: u64 = reads.iter().map(|read| u64::from(read.1)).sum();
             prop_assert!(sum + 3 * 8 + len as u64 > budget.min(u64::from(u32::MAX)));
         }
-        Err(DecodeError::Empty { .. }) => {
+        Err(error) if error.reason == Reason::Empty => {
             // What stays inline has no pad in the end.
             let inline = !nomsg && reads.iter().all(|read| read.1 == 0);
             let pad = if inline { pad(len) as u64 } else { 0 };
