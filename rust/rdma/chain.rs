@@ -9,11 +9,11 @@
 
 use crate::{
     device::Pd,
-    registration::{
+    memory_region::{
         Claim,
         Registration, //
     },
-    transfer::{
+    page_region::{
         Direction,
         SendBuffer,
         Transfer, //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress: what has completed of the work of a [`Fifo`](super::fifo::Fifo), under its lock, and how
+//! Progress: what has completed of the work of a [`Fifo`](super::send_queue::Fifo), under its lock, and how
 //! long its peer is waited for.
 
 use kernel::time::{
@@ -18,7 +18,7 @@ pub struct Amount {
     pub filled: u32,
 }
 
-/// How much there is in a [`Fifo`](super::fifo::Fifo).
+/// How much there is in a [`Fifo`](super::send_queue::Fifo).
 pub struct Load {
     /// Work requests that are posted.
     pub posted: u32,

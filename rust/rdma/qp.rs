@@ -2,7 +2,7 @@
 
 //! Queue pairs: the hardware half of a connection.
 //!
-//! A [`Qp`] is posted to by its [`Fifo`](super::fifo::Fifo); dropping it, or [`Qp::end`], disconnects,
+//! A [`Qp`] is posted to by its [`Fifo`](super::send_queue::Fifo); dropping it, or [`Qp::end`], disconnects,
 //! waits until all posted work has completed and its completions were handled, and destroys the queue
 //! pair. The id goes last, or is what is left.
 //!
@@ -26,9 +26,9 @@ use crate::{
         Share, //
     },
     device::Pd,
+    memory_region::Claim, //
     receive::Receive,
     receive_pool::ReceivePool,
-    registration::Claim, //
 };
 use core::ptr::NonNull;
 use kernel::{

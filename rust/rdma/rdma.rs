@@ -12,16 +12,16 @@ pub mod cm;
 pub mod completion;
 pub mod cq;
 pub mod device;
-pub mod fifo;
+pub mod memory_region;
+pub mod page_region;
 pub mod progress;
 pub mod qp;
 pub mod receive;
 pub mod receive_budget;
 mod receive_chain;
 pub mod receive_pool;
-pub mod registration;
+pub mod send_queue;
 mod slots;
-pub mod transfer;
 pub mod work;
 
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.

@@ -5,15 +5,15 @@
 use crate::{
     completion::Status,
     device::Pd,
+    page_region::{
+        map_page,
+        Direction, //
+    },
     qp::{
         Handler,
         Unfit, //
     },
     receive_pool::ReceivePool,
-    transfer::{
-        map_page,
-        Direction, //
-    },
 };
 use core::{
     mem::ManuallyDrop,

@@ -2,7 +2,7 @@
 
 //! The slots of a send queue: what is posted in each, and the work that ends there.
 //!
-//! Owned by a [`Fifo`](super::fifo::Fifo), under its lock. Nothing here sleeps, and no work is
+//! Owned by a [`Fifo`](super::send_queue::Fifo), under its lock. Nothing here sleeps, and no work is
 //! dropped.
 
 use kernel::prelude::*;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work for a send queue: what a [`Fifo`](super::fifo::Fifo) takes, and what it remembers of it.
+//! Work for a send queue: what a [`Fifo`](super::send_queue::Fifo) takes, and what it remembers of it.
 
 use crate::{
     chain::Chain,
+    memory_region::Claim, //
     progress::Amount,
-    registration::Claim, //
 };
 
 /// Work that a `Fifo` posts.

@@ -48,11 +48,6 @@ use rdma::{
         Status, //
     },
     cq::Health,
-    fifo::{
-        Fifo,
-        Size,
-        Step, //
-    },
     progress,
     qp::{
         Handler,
@@ -60,6 +55,11 @@ use rdma::{
         Unfit, //
     },
     receive::Receive, //
+    send_queue::{
+        Fifo,
+        Size,
+        Step, //
+    },
 };
 use sunrpc::backchannel::SLOTS;
 use support::page::PAGE_SIZE;

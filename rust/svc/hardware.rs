@@ -30,7 +30,7 @@ use rdma::{
         Limits,
         Pd, //
     },
-    registration::Kind, //
+    memory_region::Kind, //
 };
 use sunrpc::backchannel::SLOTS;
 use support::{

@@ -21,7 +21,7 @@ use core::ops::{
     DerefMut, //
 };
 use kernel::prelude::*;
-use rdma::transfer::Transfer;
+use rdma::page_region::Transfer;
 use support::ring::Ring;
 use svcrdma_proto::{
     shares::{

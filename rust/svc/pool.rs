@@ -44,11 +44,11 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    registration::{
+    memory_region::{
         Kind,
         Registration, //
     },
-    transfer::{
+    page_region::{
         SendBuffer,
         Transfer, //
     },

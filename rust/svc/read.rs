@@ -30,7 +30,7 @@ use rdma::{
         Rdma,
         Remote, //
     },
-    transfer::Direction, //
+    page_region::Direction, //
 };
 use svcrdma_proto::{
     error::DecodeError,

@@ -30,11 +30,11 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    registration::{
+    memory_region::{
         Kind,
         Registration, //
     },
-    transfer::SendBuffer, //
+    page_region::SendBuffer, //
 };
 use sunrpc::{
     backchannel::SLOTS,

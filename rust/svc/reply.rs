@@ -26,7 +26,7 @@ use rdma::{
         Rdma,
         Remote, //
     },
-    transfer::{
+    page_region::{
         Direction,
         SendBuffer,
         Transfer, //

@@ -24,11 +24,11 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    registration::{
+    memory_region::{
         Kind,
         Registration, //
     },
-    transfer::Transfer, //
+    page_region::Transfer, //
 };
 use support::page::FreshPage;
 use svcrdma_proto::{

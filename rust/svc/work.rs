@@ -2,7 +2,7 @@
 
 //! Work: what a connection posts to its send queue.
 //!
-//! The Reads of a Call and replies alike wait in one [`Fifo`](rdma::fifo::Fifo),
+//! The Reads of a Call and replies alike wait in one [`Fifo`](rdma::send_queue::Fifo),
 //! which owns them until the device is done with them.
 
 use super::{

@@ -6,7 +6,7 @@
 
 use crate::{
     device::Pd,
-    registration::Registration, //
+    memory_region::Registration, //
 };
 use kernel::{
     prelude::*,

@@ -278,7 +278,7 @@ impl Registration {
 /// The registration that the work requests of one work make valid, and invalid again; none if they need
 /// none.
 ///
-/// A [`Chain`](super::chain::Chain) takes registrations, and a [`Fifo`](super::fifo::Fifo) keeps and
+/// A [`Chain`](super::chain::Chain) takes registrations, and a [`Fifo`](super::send_queue::Fifo) keeps and
 /// completes claims. Nobody else can say that a registration idles again, and the `Fifo` says so of none
 /// but that with which the work that has completed was posted.
 ///

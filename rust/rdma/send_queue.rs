@@ -25,12 +25,12 @@ use crate::{
         Events, //
     },
     completion::Completion,
+    memory_region::Claim,
     progress,
     qp::{
         Handler,
         Qp, //
     },
-    registration::Claim,
     slots::Slots,
     work::{
         Job,
