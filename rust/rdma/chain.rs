@@ -9,15 +9,13 @@
 
 use crate::{
     device::Pd,
+    dma::Direction,
     memory_region::{
         Claim,
-        Registration, //
+        MemoryRegion, //
     },
-    page_region::{
-        Direction,
-        SendBuffer,
-        Transfer, //
-    },
+    page_region::PageRegion,
+    send_buffer::SendBuffer, //
 };
 use core::{
     cell::Cell,
@@ -54,8 +52,8 @@ pub struct Message<'a, R> {
     pub buffer: &'a SendBuffer,
     /// How many bytes of the buffer.
     pub len: usize,
-    /// What follows them: ranges of the transfer's stream.
-    pub rest: Option<(&'a Transfer, R)>,
+    /// What follows them: ranges of the page region's stream.
+    pub rest: Option<(&'a PageRegion, R)>,
     /// The handle that the peer's device is to invalidate.
     pub invalidate: Option<u32>,
 }
@@ -170,11 +168,11 @@ impl Buffers {
         self.sges.push_within_capacity(sge).is_ok()
     }
 
-    /// Adds pieces for `range` of the transfer until there are `max` entries; returns how many
+    /// Adds pieces for `range` of the page region until there are `max` entries; returns how many
     /// bytes they have.
     fn gather(
         &mut self,
-        transfer: &Transfer,
+        page_region: &PageRegion,
         direction: Direction,
         range: Range<usize>,
         max: usize,
@@ -182,7 +180,8 @@ impl Buffers {
         let mut at = range.start;
         while at < range.end && self.sges.len() < max {
             let left = range.end.saturating_sub(at);
-            let Some((addr, piece)) = transfer.mapped_piece(&self.pd, direction, at, left) else {
+            let Some((addr, piece)) = page_region.mapped_piece(&self.pd, direction, at, left)
+            else {
                 break;
             };
             if !self.sge(addr, piece.len) {
@@ -195,8 +194,8 @@ impl Buffers {
 
     /// Adds one entry for the beginning of `range` of registered memory; returns how many bytes it
     /// has.
-    fn registered(&mut self, registration: &Registration, range: Range<usize>) -> usize {
-        match registration.find(range) {
+    fn registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> usize {
+        match memory_region.find(range) {
             Some((addr, len, key)) if self.keyed_sge(addr, len, key) => len,
             _ => 0,
         }
@@ -237,7 +236,7 @@ impl Buffers {
 /// A chain of work requests under construction; what it names lives, unchanged, for `'m`.
 pub struct Chain<'b, 'm> {
     buffers: &'b mut Buffers,
-    /// The registration that this and earlier chains of the same work make valid.
+    /// The memory region that this and earlier chains of the same work make valid.
     claim: &'b mut Claim,
     /// Invariant in `'m`: it can be made neither longer nor shorter.
     _memory: PhantomData<Cell<&'m ()>>,
@@ -259,20 +258,20 @@ impl<'m> Chain<'_, 'm> {
         self.buffers.wrs.len() == self.buffers.wrs.capacity()
     }
 
-    /// Makes the memory valid that RDMA Reads into the transfer need, `room` work requests in the
+    /// Makes the memory valid that RDMA Reads into the page region need, `room` work requests in the
     /// chain at most; whether all of it was, now or before by the same work.
-    pub fn register(&mut self, transfer: &'m Transfer, room: usize) -> bool {
-        let Some((registration, pages)) = transfer.registration(&self.buffers.pd) else {
+    pub fn register(&mut self, page_region: &'m PageRegion, room: usize) -> bool {
+        let Some((memory_region, pages)) = page_region.memory_region(&self.buffers.pd) else {
             return true;
         };
-        if !self.claim.take(registration) {
+        if !self.claim.take(memory_region) {
             return false;
         }
-        while !registration.is_begun(pages) {
+        while !memory_region.is_begun(pages) {
             if self.len() >= room || self.is_full() {
                 return false;
             }
-            let Some(wr) = registration.begin() else {
+            let Some(wr) = memory_region.begin() else {
                 return false;
             };
             self.claim.set_ended(false);
@@ -283,18 +282,18 @@ impl<'m> Chain<'_, 'm> {
     }
 
     /// Makes it invalid again when the RDMA Reads are done; likewise.
-    pub fn invalidate(&mut self, transfer: &'m Transfer, room: usize) -> bool {
-        let Some((registration, _)) = transfer.registration(&self.buffers.pd) else {
+    pub fn invalidate(&mut self, page_region: &'m PageRegion, room: usize) -> bool {
+        let Some((memory_region, _)) = page_region.memory_region(&self.buffers.pd) else {
             return true;
         };
-        if !self.claim.take(registration) {
+        if !self.claim.take(memory_region) {
             return false;
         }
-        while !registration.is_ended() {
+        while !memory_region.is_ended() {
             if self.len() >= room || self.is_full() {
                 return false;
             }
-            let Some((key, is_first)) = registration.end() else {
+            let Some((key, is_first)) = memory_region.end() else {
                 return false;
             };
             let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_LOCAL_INV);
@@ -309,13 +308,13 @@ impl<'m> Chain<'_, 'm> {
         true
     }
 
-    /// Adds an RDMA operation between `remote` and up to `len` bytes of the transfer from byte
+    /// Adds an RDMA operation between `remote` and up to `len` bytes of the page region from byte
     /// `at` on; returns how many bytes one work request takes, 0 if there is no room.
     pub fn rdma(
         &mut self,
         rdma: Rdma,
         remote: Remote,
-        transfer: &'m Transfer,
+        page_region: &'m PageRegion,
         at: usize,
         len: usize,
     ) -> usize {
@@ -338,10 +337,10 @@ impl<'m> Chain<'_, 'm> {
         let start = buffers.sges.len();
         let max = start.saturating_add(max_sge);
         let range = at..at.saturating_add(len);
-        let taken = match (rdma, transfer.registration(&buffers.pd)) {
-            (Rdma::Read, Some((registration, _))) => buffers.registered(registration, range),
+        let taken = match (rdma, page_region.memory_region(&buffers.pd)) {
+            (Rdma::Read, Some((memory_region, _))) => buffers.registered(memory_region, range),
             (Rdma::Read, None) if buffers.needs_registration => 0,
-            _ => buffers.gather(transfer, direction, range, max),
+            _ => buffers.gather(page_region, direction, range, max),
         };
         if taken > 0 {
             let mut wr: bindings::ib_rdma_wr = crate::zeroed();
@@ -379,10 +378,11 @@ impl<'m> Chain<'_, 'm> {
         };
         // No bytes need no entry.
         let mut whole = len == 0 || buffers.sge(addr, len);
-        if let Some((transfer, ranges)) = message.rest {
+        if let Some((page_region, ranges)) = message.rest {
             for range in ranges {
                 let len = range.end.saturating_sub(range.start);
-                whole = whole && buffers.gather(transfer, Direction::ToDevice, range, max) == len;
+                whole =
+                    whole && buffers.gather(page_region, Direction::ToDevice, range, max) == len;
             }
         }
         if !whole {

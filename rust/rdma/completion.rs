@@ -4,13 +4,6 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::{
-    cm::Events,
-    qp::{
-        Handler,
-        Qp, //
-    },
-};
 use core::cell::Cell;
 use kernel::{
     prelude::*,
@@ -82,7 +75,7 @@ impl Completion {
     }
 
     /// The slot of the work, if it is work of `qp`.
-    pub(super) fn slot_of<H: Handler, E: Events>(&self, qp: &Qp<H, E>) -> Option<usize> {
-        (self.qp == qp.as_ptr()).then_some(self.slot)
+    pub(super) fn slot_of(&self, qp: *mut bindings::ib_qp) -> Option<usize> {
+        (self.qp == qp).then_some(self.slot)
     }
 }

@@ -106,7 +106,7 @@ impl Drop for IbDevice {
 ///
 /// # Invariants
 ///
-/// This value owns one reference to the device's registration.
+/// This value owns one reference to the device's memory region.
 struct Registered(IbDevice);
 
 impl Registered {

@@ -1,62 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the device reads or writes: pages of a Call or a reply, and send buffers.
+//! Page regions: the pages of a Call or a Reply, and their DMA mapping.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     device::Pd,
-    memory_region::Registration, //
+    dma::{
+        map_page,
+        unmap_page,
+        Direction, //
+    },
+    memory_region::MemoryRegion, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use support::page::{
-    Effort,
-    FreshPage,
-    OwnedPage,
     Piece,
-    Stream,
-    PAGE_SIZE, //
+    Stream, //
 };
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// The device reads: RDMA Write and Send.
-    ToDevice,
-    /// The device writes: RDMA Read and Receive.
-    FromDevice,
-}
-
-/// Maps a whole page for the device.
-///
-/// # Safety
-///
-/// `page` stays valid, and with [`Direction::FromDevice`] nobody else uses it, until
-/// [`unmap_page`].
-pub(super) unsafe fn map_page(pd: &Pd, page: &OwnedPage, direction: Direction) -> Result<u64> {
-    let to_device = direction == Direction::ToDevice;
-    // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
-    let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), to_device) };
-    // SAFETY: `pd` holds the device.
-    match unsafe { bindings::ib_dma_mapping_error(pd.device_ptr(), addr) } {
-        0 => Ok(addr),
-        _ => Err(ENOMEM),
-    }
-}
-
-/// Undoes [`map_page`].
-///
-/// # Safety
-///
-/// `addr` comes from [`map_page`] with the same `pd` and `direction`, and no posted work names it.
-pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
-    let to_device = direction == Direction::ToDevice;
-    // SAFETY: `pd` holds the device; the rest by the safety requirements of this function.
-    unsafe { bindings::ib_dma_unmap_page(pd.device_ptr(), addr, to_device) };
-}
 
 /// Pages of one Call or one reply, and where the device finds them while they are mapped.
 ///
@@ -65,16 +29,16 @@ pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
 /// # Invariants
 ///
 /// While `mapping` is there, `addrs` are the device's addresses of the stream's pages, in order.
-/// No region of `registration` is valid unless it is.
-pub struct Transfer {
+/// No region of `memory_region` is valid unless it is.
+pub struct PageRegion {
     stream: Stream,
     addrs: KVec<u64>,
     mapping: Option<(Arc<Pd>, Direction)>,
     /// With this, RDMA Reads go to registered memory.
-    registration: Option<KBox<Registration>>,
+    memory_region: Option<KBox<MemoryRegion>>,
 }
 
-impl Transfer {
+impl PageRegion {
     /// Makes one with room for `pages` pages. May sleep.
     pub fn with_capacity(pages: usize) -> Result<KBox<Self>> {
         // In place: copies of it would take stack.
@@ -83,7 +47,7 @@ impl Transfer {
             stream: Stream::with_capacity(pages)?,
             addrs: KVec::with_capacity(pages, GFP_KERNEL)?,
             mapping: None,
-            registration: None,
+            memory_region: None,
         }? Error);
         KBox::init(this, GFP_KERNEL)
     }
@@ -104,24 +68,24 @@ impl Transfer {
         &mut self.stream
     }
 
-    /// Has RDMA Reads go to registered memory, until the registration is taken back.
-    pub fn set_registration(&mut self, registration: KBox<Registration>) {
+    /// Has RDMA Reads go to registered memory, until the memory region is taken back.
+    pub fn set_memory_region(&mut self, memory_region: KBox<MemoryRegion>) {
         self.unmap();
-        self.registration = Some(registration);
+        self.memory_region = Some(memory_region);
     }
 
-    /// Takes the registration back, unless a region of it may be valid.
-    pub fn take_registration(&mut self) -> Option<KBox<Registration>> {
-        self.registration
-            .take_if(|registration| registration.is_idle())
+    /// Takes the memory region back, unless a region of it may be valid.
+    pub fn take_memory_region(&mut self) -> Option<KBox<MemoryRegion>> {
+        self.memory_region
+            .take_if(|memory_region| memory_region.is_idle())
     }
 
-    /// The registration, if there is one and the pages are mapped for RDMA Reads of this domain, and
+    /// The memory region, if there is one and the pages are mapped for RDMA Reads of this domain, and
     /// how many pages there are.
-    pub(super) fn registration(&self, pd: &Arc<Pd>) -> Option<(&Registration, usize)> {
-        let registration = self.registration.as_deref()?;
+    pub(super) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
+        let memory_region = self.memory_region.as_deref()?;
         self.is_mapped(pd, Direction::FromDevice)
-            .then_some((registration, self.addrs.len()))
+            .then_some((memory_region, self.addrs.len()))
     }
 
     fn is_mapped(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
@@ -154,8 +118,8 @@ impl Transfer {
                 return kept;
             }
         }
-        let registered = match (&mut self.registration, direction) {
-            (Some(registration), Direction::FromDevice) => registration.put(pd, &self.addrs),
+        let registered = match (&mut self.memory_region, direction) {
+            (Some(memory_region), Direction::FromDevice) => memory_region.put(pd, &self.addrs),
             _ => Ok(()),
         };
         registered.inspect_err(|_| self.unmap())
@@ -166,8 +130,8 @@ impl Transfer {
     pub fn unmap(&mut self) {
         // INVARIANT: What may be valid is destroyed.
         drop(
-            self.registration
-                .take_if(|registration| !registration.is_idle()),
+            self.memory_region
+                .take_if(|memory_region| !memory_region.is_idle()),
         );
         if let Some((pd, direction)) = self.mapping.take() {
             for addr in self.addrs.drain_all() {
@@ -196,62 +160,8 @@ impl Transfer {
     }
 }
 
-impl Drop for Transfer {
+impl Drop for PageRegion {
     fn drop(&mut self) {
         self.unmap();
-    }
-}
-
-/// A page that headers and small replies are sent from, mapped once and for all.
-///
-/// # Invariants
-///
-/// `addr` is the device's address of `page`, which belongs to this value alone.
-pub struct SendBuffer {
-    page: FreshPage,
-    addr: u64,
-    pd: Arc<Pd>,
-}
-
-impl SendBuffer {
-    /// Makes one. May sleep.
-    pub fn new(pd: &Arc<Pd>, effort: Effort) -> Result<Self> {
-        let page = FreshPage::new(effort)?;
-        // SAFETY: The page is new, so it is ours alone, and it has this many bytes.
-        unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
-        // SAFETY: `page` lives until `drop` unmaps it.
-        let addr = unsafe { map_page(pd, &page, Direction::ToDevice)? };
-        // INVARIANT: As just mapped.
-        Ok(Self {
-            page,
-            addr,
-            pd: pd.clone(),
-        })
-    }
-
-    /// The bytes, [`PAGE_SIZE`] of them. Posted work is not changed, so none is posted.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariant the page is ours alone, the device only reads it, and
-        // `new` has initialised it; `&mut self` makes it exclusive.
-        unsafe { core::slice::from_raw_parts_mut(self.page.address(), PAGE_SIZE) }
-    }
-
-    /// The device's address of the first `len` bytes, which the device sees as they are now, and
-    /// how many bytes these are: `len` is cut to the page. None for another domain.
-    pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
-        if !Arc::ptr_eq(&self.pd, pd) {
-            return None;
-        }
-        let len = len.min(PAGE_SIZE);
-        // SAFETY: By the type invariant.
-        unsafe { bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len) };
-        Some((self.addr, len))
-    }
-}
-
-impl Drop for SendBuffer {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { unmap_page(&self.pd, self.addr, Direction::ToDevice) };
     }
 }

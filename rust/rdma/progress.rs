@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress: what has completed of the work of a [`Fifo`](super::send_queue::Fifo), under its lock, and how
+//! Progress: what has completed of the work of a [`SendQueue`](super::send_queue::SendQueue), under its lock, and how
 //! long its peer is waited for.
 
 use kernel::time::{
@@ -18,7 +18,7 @@ pub struct Amount {
     pub filled: u32,
 }
 
-/// How much there is in a [`Fifo`](super::send_queue::Fifo).
+/// How much there is in a [`SendQueue`](super::send_queue::SendQueue).
 pub struct Load {
     /// Work requests that are posted.
     pub posted: u32,
@@ -40,7 +40,7 @@ pub struct Age {
     pub behind: u32,
 }
 
-/// The completed work of a `Fifo`.
+/// The completed work of a `SendQueue`.
 pub(super) struct Progress {
     /// When it was made.
     since: Instant<Monotonic>,

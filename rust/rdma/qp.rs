@@ -2,7 +2,7 @@
 
 //! Queue pairs: the hardware half of a connection.
 //!
-//! A [`Qp`] is posted to by its [`Fifo`](super::send_queue::Fifo); dropping it, or [`Qp::end`], disconnects,
+//! A [`Qp`] is posted to by its [`SendQueue`](super::send_queue::SendQueue); dropping it, or [`Qp::end`], disconnects,
 //! waits until all posted work has completed and its completions were handled, and destroys the queue
 //! pair. The id goes last, or is what is left.
 //!
@@ -26,8 +26,13 @@ use crate::{
         Share, //
     },
     device::Pd,
+    handler::{
+        Handler,
+        Unfit, //
+    },
     memory_region::Claim, //
     receive::Receive,
+    receive_buffer::Buffer,
     receive_pool::ReceivePool,
 };
 use core::ptr::NonNull;
@@ -40,40 +45,6 @@ use kernel::{
         ArcBorrow, //
     },
 };
-
-/// What a peer has done with a Receive that is for messages.
-#[derive(Clone, Copy)]
-pub enum Unfit {
-    /// An RDMA Write with immediate data.
-    Immediate,
-    /// A Send With Invalidate: a registration of ours is not valid any more, whoever's it is.
-    Invalidation,
-}
-
-/// Who handles the completions of a queue pair, its context.
-pub trait Handler: Send + Sync + Sized + 'static {
-    /// What belongs to a Call beside its message.
-    type Call: Default + Send;
-
-    /// Drops what belonged to a Call, so that there is room for the next.
-    fn reset(call: &mut Self::Call);
-
-    /// A message has arrived. On the RDMA core's workqueue; must not sleep.
-    fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>);
-
-    /// A Receive was used up by something else than a message, or by one that does more. As above.
-    fn unfit(this: ArcBorrow<'_, Self>, what: Unfit);
-
-    /// A Receive has failed, which ends the connection. As above.
-    fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
-
-    /// Posted work has completed. As above.
-    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
-
-    /// The device reports an error of the queue pair. In any context, with hard interrupts
-    /// perhaps disabled: takes no locks.
-    fn failed(this: ArcBorrow<'_, Self>);
-}
 
 /// A place in the send queue: names posted work in its completion.
 #[repr(C)]
@@ -88,7 +59,7 @@ pub struct Parts<'a, H: Handler> {
     /// The protection domain.
     pub pd: &'a Arc<Pd>,
     /// The buffers for its receive queue.
-    pub receives: &'a Arc<ReceivePool<H>>,
+    pub receives: &'a Arc<ReceivePool<H::Call>>,
     /// Where Receives complete: one entry more than there may be buffers.
     pub receive_cq: Share,
     /// Where all else completes: at least `depth + 1` entries.
@@ -114,7 +85,7 @@ struct Pair<H: Handler> {
     buffers: Buffers,
     _context: Arc<H>,
     /// The Receive buffers, once they are this queue pair's.
-    pool: Option<Arc<ReceivePool<H>>>,
+    pool: Option<Arc<ReceivePool<H::Call>>>,
     receive_cq: Share,
     send_cq: Share,
     id: RawId,
@@ -205,9 +176,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // INVARIANT: The id outlives the pair, by the order of the fields and by `end`.
         let mut this = Self { pair, id };
         let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
-        // SAFETY: The queue pair was just made so; from here on the pair has the pool, and its `drop`
-        // closes that.
-        if !unsafe { parts.receives.open(qp) } {
+        // SAFETY: The queue pair was just made so, and its context is an `H`; from here on the pair has the
+        // pool, and its `drop` closes that.
+        if !unsafe { parts.receives.open(qp, Pair::<H>::received) } {
             return Err(EBUSY);
         }
         this.pair.pool = Some(parts.receives.clone());
@@ -296,6 +267,44 @@ impl<H: Handler> Pair<H> {
 
     /// # Safety
     ///
+    /// The RDMA core calls this for a Receive of a live pool, whose queue pair has an `H` as its
+    /// context.
+    unsafe extern "C" fn received(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // CAST: `cqe` is the first field of the `repr(C)` struct it is in.
+        // SAFETY: By the safety requirements of this function.
+        let raw: *mut Buffer<H::Call> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
+        // SAFETY: As above. These fields are valid whatever the status is.
+        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: As above; they mean something if that is a success, and are some numbers otherwise.
+        let (opcode, flags) = unsafe { ((*wc).opcode, (*wc).wc_flags) };
+        // SAFETY: The queue pair has the pool, and is destroyed after its completions were handled.
+        let pool = unsafe { ArcBorrow::from_raw((*raw).pool.cast::<ReceivePool<H::Call>>()) };
+        // SAFETY: `raw` is not null; the queue pair as above.
+        let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw), qp) };
+        let unfit = unfit(opcode, flags);
+        let is_message = status.is_success() && unfit.is_none();
+        if is_message {
+            // SAFETY: As above; the device has written so many bytes. Those of an RDMA Write with
+            // immediate data would be elsewhere.
+            receive.set_len(unsafe { (*wc).byte_len } as usize);
+        }
+        // SAFETY: A queue pair is destroyed after its completions were handled.
+        let handler = unsafe { Self::handler((*qp).qp_context) };
+        if is_message {
+            H::received(handler, receive);
+        } else if let Some(what) = unfit.filter(|_| status.is_success()) {
+            drop(receive);
+            H::unfit(handler, what);
+        } else {
+            // A queue pair that has failed gives back at once what is posted to it.
+            pool.close();
+            drop(receive);
+            H::receive_failed(handler, status);
+        }
+    }
+
+    /// # Safety
+    ///
     /// The RDMA core calls this for a queue pair that [`Qp::new`] made.
     unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
         // SAFETY: By the safety requirements of this function.
@@ -350,4 +359,14 @@ impl<H: Handler> Drop for Pair<H> {
             unsafe { pool.give_back() };
         }
     }
+}
+
+/// What a Receive that was successful is no message for.
+fn unfit(opcode: bindings::ib_wc_opcode, flags: c_int) -> Option<Unfit> {
+    if opcode == bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM {
+        return Some(Unfit::Immediate);
+    }
+    // CAST: A set of flags.
+    let is_invalidation = flags as u32 & bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE != 0;
+    is_invalidation.then_some(Unfit::Invalidation)
 }

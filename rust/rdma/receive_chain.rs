@@ -2,9 +2,9 @@
 
 //! Lists of Receive buffers, linked as the chain of work requests that posts them.
 
-use crate::{
-    qp::Handler,
-    receive::Buffer, //
+use crate::receive_buffer::{
+    Buffer,
+    State, //
 };
 use core::{
     marker::PhantomData,
@@ -19,15 +19,15 @@ use core::{
 ///
 /// # Invariants
 ///
-/// `first` is null, or the work request of a live `Buffer<H>`, and so is the `next` of each; the last
+/// `first` is null, or the work request of a live `Buffer<S>`, and so is the `next` of each; the last
 /// of them is `last`. The list has these buffers for itself, and they stay where they are.
-pub(super) struct ReceiveChain<H: Handler> {
+pub(super) struct ReceiveChain<S: State> {
     first: *mut bindings::ib_recv_wr,
     last: *mut bindings::ib_recv_wr,
-    _buffers: PhantomData<*mut Buffer<H>>,
+    _buffers: PhantomData<*mut Buffer<S>>,
 }
 
-impl<H: Handler> ReceiveChain<H> {
+impl<S: State> ReceiveChain<S> {
     /// Makes an empty list.
     pub(super) const fn new() -> Self {
         Self {
@@ -43,7 +43,7 @@ impl<H: Handler> ReceiveChain<H> {
     ///
     /// `buffer` is live and in no list; it stays, and is used by nobody, until it is taken out or the
     /// list is forgotten.
-    pub(super) unsafe fn push(&mut self, buffer: NonNull<Buffer<H>>) {
+    pub(super) unsafe fn push(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the safety requirements of this function.
         let wr = unsafe { &raw mut (*buffer.as_ptr()).wr };
         // SAFETY: As above.
@@ -58,7 +58,7 @@ impl<H: Handler> ReceiveChain<H> {
     }
 
     /// Takes the first buffer out.
-    pub(super) fn pop(&mut self) -> Option<NonNull<Buffer<H>>> {
+    pub(super) fn pop(&mut self) -> Option<NonNull<Buffer<S>>> {
         if self.first.is_null() {
             return None;
         }
@@ -68,7 +68,7 @@ impl<H: Handler> ReceiveChain<H> {
         self.first = next;
         // CAST: The name of a work request is the first field of the `repr(C)` buffer it is in.
         // SAFETY: By the type invariant; `Buffer::new` has set the name.
-        NonNull::new(unsafe { (*wr).__bindgen_anon_1.wr_cqe.cast::<Buffer<H>>() })
+        NonNull::new(unsafe { (*wr).__bindgen_anon_1.wr_cqe.cast::<Buffer<S>>() })
     }
 
     /// Posts all buffers with one call, and takes those out that are posted; returns how many. Does not

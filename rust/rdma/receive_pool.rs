@@ -15,9 +15,12 @@
 
 use crate::{
     device::Pd,
-    qp::Handler,
-    receive::Buffer,
     receive_budget::Budget,
+    receive_buffer::{
+        Buffer,
+        Done,
+        State, //
+    },
     receive_chain::ReceiveChain, //
 };
 use core::ptr::NonNull;
@@ -43,38 +46,39 @@ use svcrdma_proto::receives::{
 enum Queue {
     /// No queue pair has taken the pool yet.
     None,
-    /// To the receive queue of this queue pair, which closes the pool before it goes.
-    Open(NonNull<bindings::ib_qp>),
+    /// To the receive queue of this queue pair, which closes the pool before it goes, with the function that
+    /// handles their completions.
+    Open(NonNull<bindings::ib_qp>, Done),
     /// Nowhere any more.
     Closed,
 }
 
 /// A buffer that nobody else has, and the domain that it is mapped for.
-type Mapped<H> = (NonNull<Buffer<H>>, Option<Arc<Pd>>);
+type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 
 /// What the pool's lock protects.
-struct Inner<H: Handler> {
+struct Inner<S: State> {
     queue: Queue,
     /// The domain that buffers are mapped for, until the queue pair is gone.
     pd: Option<Arc<Pd>>,
     supply: Supply,
     /// All buffers.
-    table: KVec<NonNull<Buffer<H>>>,
+    table: KVec<NonNull<Buffer<S>>>,
     /// Buffers that wait to be posted.
-    chain: ReceiveChain<H>,
+    chain: ReceiveChain<S>,
     /// Buffers that are not needed any more.
-    spare: ReceiveChain<H>,
+    spare: ReceiveChain<S>,
 }
 
 // SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
 // of `Queue::Open` is to a live queue pair, to which any thread may post.
-unsafe impl<H: Handler> Send for Inner<H> {}
+unsafe impl<S: State> Send for Inner<S> {}
 
-impl<H: Handler> Inner<H> {
+impl<S: State> Inner<S> {
     /// Gives a new buffer a place; returns false when there is none, or no queue.
-    fn add(&mut self, buffer: NonNull<Buffer<H>>) -> bool {
+    fn add(&mut self, buffer: NonNull<Buffer<S>>) -> bool {
         let index = self.table.len();
-        let is_open = matches!(self.queue, Queue::Open(_));
+        let is_open = matches!(self.queue, Queue::Open(..));
         if !is_open || self.table.push_within_capacity(buffer).is_err() {
             return false;
         }
@@ -88,14 +92,14 @@ impl<H: Handler> Inner<H> {
     /// # Safety
     ///
     /// `buffer` has a place in the table and is in no list.
-    unsafe fn wait(&mut self, buffer: NonNull<Buffer<H>>) {
+    unsafe fn wait(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the safety requirements of this function.
         unsafe { self.chain.push(buffer) };
         self.supply.on_made();
     }
 
     /// Takes a buffer out of the table, whose last buffer gets its place.
-    fn remove(&mut self, buffer: NonNull<Buffer<H>>) {
+    fn remove(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the invariant of the pool; `index` changes under the lock only.
         let index = unsafe { (*buffer.as_ptr()).index };
         let Some(last) = self.table.pop() else {
@@ -117,9 +121,9 @@ impl<H: Handler> Inner<H> {
 /// place there. It is mapped for `pd`. It is posted, in `chain`, in `spare`, or it is `lent` and belongs
 /// to a `Receive`. A buffer without a place is `lent` and not mapped.
 #[pin_data(PinnedDrop)]
-pub struct ReceivePool<H: Handler> {
+pub struct ReceivePool<S: State> {
     #[pin]
-    inner: SpinLock<Inner<H>>,
+    inner: SpinLock<Inner<S>>,
     /// Buffers that are posted.
     posted: Atomic<i32>,
     budget: Arc<Budget>,
@@ -127,7 +131,7 @@ pub struct ReceivePool<H: Handler> {
     max: usize,
 }
 
-impl<H: Handler> ReceivePool<H> {
+impl<S: State> ReceivePool<S> {
     /// Makes one for up to `max` buffers, which count against `budget`. It has none yet. May sleep.
     pub fn new(pd: &Arc<Pd>, max: usize, budget: Arc<Budget>) -> Result<Arc<Self>> {
         let inner = Inner {
@@ -184,19 +188,23 @@ impl<H: Handler> ReceivePool<H> {
 
     /// Makes a buffer, which then waits to be posted. May sleep.
     fn make(self: &Arc<Self>, limit: Option<u32>) -> Result {
-        let pd = {
+        let (pd, done) = {
             let mut inner = self.inner.lock();
             if let Some(buffer) = inner.spare.pop() {
                 // SAFETY: It was in the list of spare ones until now.
                 unsafe { inner.wait(buffer) };
                 return Ok(());
             }
-            inner.pd.clone().ok_or(ENODEV)?
+            let Queue::Open(_, done) = inner.queue else {
+                return Err(ENODEV);
+            };
+            (inner.pd.clone().ok_or(ENODEV)?, done)
         };
         if !self.budget.take(limit) {
             return Err(compat::enobufs());
         }
-        let buffer = Buffer::new(Arc::as_ptr(self), &pd).inspect_err(|_| self.budget.put())?;
+        let pool = Arc::as_ptr(self).cast();
+        let buffer = Buffer::new(pool, &pd, done).inspect_err(|_| self.budget.put())?;
         let mut inner = self.inner.lock();
         if inner.add(buffer) {
             // SAFETY: The buffer was just made.
@@ -210,8 +218,8 @@ impl<H: Handler> ReceivePool<H> {
     }
 
     /// Posts what waits.
-    fn post(&self, inner: &mut Inner<H>) {
-        let Queue::Open(qp) = inner.queue else {
+    fn post(&self, inner: &mut Inner<S>) {
+        let Queue::Open(qp, _) = inner.queue else {
             return;
         };
         // SAFETY: The queue pair is live, as it closes the pool under the lock that we hold. By the type
@@ -229,7 +237,7 @@ impl<H: Handler> ReceivePool<H> {
         }
     }
 
-    fn take_spare(&self) -> Option<Mapped<H>> {
+    fn take_spare(&self) -> Option<Mapped<S>> {
         let mut inner = self.inner.lock();
         let buffer = inner.spare.pop()?;
         inner.remove(buffer);
@@ -241,7 +249,7 @@ impl<H: Handler> ReceivePool<H> {
     /// # Safety
     ///
     /// Nobody else has `buffer`, and it has no place in the table. If it is mapped, that is for `pd`.
-    unsafe fn free(&self, buffer: NonNull<Buffer<H>>, pd: Option<&Pd>) {
+    unsafe fn free(&self, buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
         if let Some(pd) = pd {
             // SAFETY: By the safety requirements of this function.
             unsafe { Buffer::unmap(buffer, pd) };
@@ -261,13 +269,14 @@ impl<H: Handler> ReceivePool<H> {
     ///
     /// # Safety
     ///
-    /// The queue pair is live, of the device of the pool's domain, and its receive queue has room for
-    /// [`Self::max`] buffers. It calls [`Self::close`] before it is destroyed.
-    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>) -> bool {
+    /// - The queue pair is live, of the device of the pool's domain, and its receive queue has room for
+    ///   [`Self::max`] buffers. It calls [`Self::close`] before it is destroyed.
+    /// - `done` is a function for completions of `Buffer<S>` of this queue pair.
+    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, done: Done) -> bool {
         let mut inner = self.inner.lock();
         let is_free = matches!(inner.queue, Queue::None);
         if is_free {
-            inner.queue = Queue::Open(qp);
+            inner.queue = Queue::Open(qp, done);
         }
         is_free
     }
@@ -305,7 +314,7 @@ impl<H: Handler> ReceivePool<H> {
     /// # Safety
     ///
     /// As for [`Self::give_back`].
-    unsafe fn take_any(&self) -> Option<Mapped<H>> {
+    unsafe fn take_any(&self) -> Option<Mapped<S>> {
         let mut inner = self.inner.lock();
         loop {
             let buffer = inner.table.pop()?;
@@ -316,7 +325,7 @@ impl<H: Handler> ReceivePool<H> {
                 return Some((buffer, inner.pd.clone()));
             }
             // SAFETY: As above; the `Receive` does not look at it.
-            unsafe { (*raw).index = Buffer::<H>::NOWHERE };
+            unsafe { (*raw).index = Buffer::<S>::NOWHERE };
             if let Some(pd) = &inner.pd {
                 // SAFETY: It is mapped for `pd` by the type invariant, and not posted.
                 unsafe { Buffer::unmap(buffer, pd) };
@@ -334,11 +343,11 @@ impl<H: Handler> ReceivePool<H> {
     /// # Safety
     ///
     /// `buffer` is of this pool, is `lent`, and nobody uses it any more.
-    pub(super) unsafe fn recycle(&self, buffer: NonNull<Buffer<H>>) {
+    pub(super) unsafe fn recycle(&self, buffer: NonNull<Buffer<S>>) {
         let raw = buffer.as_ptr();
         let mut inner = self.inner.lock();
         // SAFETY: By the safety requirements of this function; the index changes under the lock.
-        if unsafe { (*raw).index } == Buffer::<H>::NOWHERE {
+        if unsafe { (*raw).index } == Buffer::<S>::NOWHERE {
             drop(inner);
             // SAFETY: As above. It is not mapped any more by the type invariant.
             unsafe { self.free(buffer, None) };
@@ -346,7 +355,7 @@ impl<H: Handler> ReceivePool<H> {
         }
         // SAFETY: As above.
         unsafe { (*raw).lent = false };
-        let Queue::Open(qp) = inner.queue else {
+        let Queue::Open(qp, _) = inner.queue else {
             // `give_back` finds it in the table.
             return;
         };
@@ -366,7 +375,7 @@ impl<H: Handler> ReceivePool<H> {
 }
 
 #[pinned_drop]
-impl<H: Handler> PinnedDrop for ReceivePool<H> {
+impl<S: State> PinnedDrop for ReceivePool<S> {
     fn drop(self: Pin<&mut Self>) {
         // A queue pair has emptied the table, and without one there were no buffers.
         let mut inner = self.inner.lock();

@@ -2,9 +2,9 @@
 
 //! The work of a connection: what is posted to its send queue, and what waits for room there.
 //!
-//! RDMA Reads of Calls and replies alike go through one [`Fifo`], and are posted from its front.
+//! RDMA Reads of Calls and replies alike go through one [`SendQueue`], and are posted from its front.
 //! What needs more work requests than there is room for is posted piece by piece. The device uses
-//! the memory of posted work, so the [`Fifo`] owns it meanwhile: it stays in the slot of its last
+//! the memory of posted work, so the [`SendQueue`] owns it meanwhile: it stays in the slot of its last
 //! work request until a completion for that slot or a later one gives it back (unsignalled work
 //! has no completion of its own), or until the queue pair is gone. What a completion means for
 //! what was posted before it takes an order that iWARP does not give Reads and Sends: there the
@@ -12,10 +12,10 @@
 //! never whole.
 //!
 //! Memory that was registered for Reads may be used for something else when the device has made it
-//! invalid. Only a [`Fifo`] says so, of the registration that the completed work was posted with (its
+//! invalid. Only a [`SendQueue`] says so, of the memory region that the completed work was posted with (its
 //! [`Claim`]): no function outside takes such a statement from its caller.
 //!
-//! Contexts: any process context, completions included; only [`Fifo::shut`] and making one sleep.
+//! Contexts: any process context, completions included; only [`SendQueue::shut`] and making one sleep.
 //! Closing the gate and posting exclude each other under the lock, as draining a queue pair
 //! demands.
 
@@ -25,12 +25,10 @@ use crate::{
         Events, //
     },
     completion::Completion,
+    handler::Handler,
     memory_region::Claim,
     progress,
-    qp::{
-        Handler,
-        Qp, //
-    },
+    qp::Qp,
     slots::Slots,
     work::{
         Job,
@@ -55,7 +53,7 @@ use svcrdma_proto::sq::{
 /// Seconds after which unsignalled work is made to complete.
 const UNSIGNALLED_SECONDS: u32 = 4;
 
-/// How much a [`Fifo`] can take.
+/// How much a [`SendQueue`] can take.
 pub struct Size {
     /// Work requests that can be posted at once.
     pub depth: u32,
@@ -101,18 +99,18 @@ struct Inner<W: Work, H: Handler, E: Events> {
     slots: Slots<Posted<W>>,
     waiting: Ring<Job<W>>,
     progress: progress::Progress,
-    /// Seconds since the connection was made, as far as [`Fifo::tick`] counts.
+    /// Seconds since the connection was made, as far as [`SendQueue::tick`] counts.
     now: u32,
 }
 
 /// The work of a connection.
 #[pin_data]
-pub struct Fifo<W: Work, H: Handler, E: Events> {
+pub struct SendQueue<W: Work, H: Handler, E: Events> {
     #[pin]
     inner: SpinLock<Inner<W, H, E>>,
 }
 
-impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
+impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     /// Makes one that does not post yet. May sleep.
     pub fn new(size: &Size) -> Result<impl PinInit<Self>> {
         // INVARIANT: Nothing is posted.
@@ -148,12 +146,12 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
     /// # Errors
     ///
     /// The work: too much waits, or nothing is posted any more.
-    pub fn push(&self, work: W, basis: W::Basis) -> Result<(), Refused<W>> {
+    pub fn push(&self, work: W, source: W::Source) -> Result<(), Refused<W>> {
         let mut inner = self.inner.lock();
         let job = Job {
             work,
             since: None,
-            basis: Some(basis),
+            source: Some(source),
             claim: Claim::none(),
         };
         let pushed = match inner.gate {
@@ -161,7 +159,7 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             _ => inner.waiting.push(job).map_err(Refused::Full),
         };
         drop(inner);
-        // The basis is dropped here, not under the lock.
+        // The source is dropped here, not under the lock.
         pushed.map_err(|refused| refused.map(|job| job.work))
     }
 
@@ -186,20 +184,20 @@ impl<W: Work, H: Handler, E: Events> Fifo<W, H, E> {
             Gate::Open(qp) | Gate::Broken(qp) => Some(qp.end()),
             Gate::Opening => None,
         };
-        while let Some((work, basis)) = self.take_any() {
-            drop(basis);
+        while let Some((work, source)) = self.take_any() {
+            drop(source);
             f(work);
         }
         id
     }
 
-    fn take_any(&self) -> Option<(W, Option<W::Basis>)> {
+    fn take_any(&self) -> Option<(W, Option<W::Source>)> {
         let mut inner = self.inner.lock();
         if let Some(posted) = inner.slots.take_any() {
             return Some((posted.work, None));
         }
         let job = inner.waiting.pop()?;
-        Some((job.work, job.basis))
+        Some((job.work, job.source))
     }
 
     /// How much there is in it.
@@ -253,8 +251,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         let room = self.queue.room() as usize;
         let mut chain = qp.begin(&mut job.claim);
-        let built = match &job.basis {
-            Some(basis) => job.work.build(basis, &mut chain, room),
+        let built = match &job.source {
+            Some(source) => job.work.build(source, &mut chain, room),
             None => true,
         };
         let count = chain.len() as u32;
@@ -270,7 +268,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let signal = !whole || self.signals.next(job.work.holds_resources());
         if whole {
             // A Receive buffer is posted again before the peer may send another message.
-            job.basis = None;
+            job.source = None;
         }
         let Some(first) = self.queue.post(count) else {
             return self.fail(EINVAL);
@@ -366,7 +364,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         if !completion.status().is_success() {
             return None;
         }
-        let last = self.slots.seq(completion.slot_of(qp)?)?;
+        let last = self.slots.seq(completion.slot_of(qp.as_ptr())?)?;
         while !completion.is_spent() {
             let oldest = self.queue.oldest()?;
             // Behind `last`: it was retired already.

@@ -2,7 +2,7 @@
 
 //! The slots of a send queue: what is posted in each, and the work that ends there.
 //!
-//! Owned by a [`Fifo`](super::send_queue::Fifo), under its lock. Nothing here sleeps, and no work is
+//! Owned by a [`SendQueue`](super::send_queue::SendQueue), under its lock. Nothing here sleeps, and no work is
 //! dropped.
 
 use kernel::prelude::*;
@@ -15,7 +15,7 @@ struct Slot<W> {
     work: Option<W>,
     /// Whether it completes visibly, and has not yet.
     is_awaited: bool,
-    /// When the first of its work was posted, in the seconds of the `Fifo`.
+    /// When the first of its work was posted, in the seconds of the `SendQueue`.
     posted: u32,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work for a send queue: what a [`Fifo`](super::send_queue::Fifo) takes, and what it remembers of it.
+//! Work for a send queue: what a [`SendQueue`](super::send_queue::SendQueue) takes, and what it remembers of it.
 
 use crate::{
     chain::Chain,
@@ -8,14 +8,14 @@ use crate::{
     progress::Amount,
 };
 
-/// Work that a `Fifo` posts.
+/// Work that a `SendQueue` posts.
 pub trait Work: Send + 'static {
     /// Data that is needed until the last work request is built, and not by the device. It is dropped
     /// before that is posted, under a lock: this does not sleep, and does not come back here.
-    type Basis: Send;
+    type Source: Send;
 
     /// Adds work requests to the chain, `room` at most; whether those were the last ones.
-    fn build<'m>(&'m self, basis: &Self::Basis, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
+    fn build<'m>(&'m self, source: &Self::Source, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
 
     /// Returns true if something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;
@@ -27,10 +27,10 @@ pub trait Work: Send + 'static {
 /// Work that waits.
 pub(super) struct Job<W: Work> {
     pub(super) work: W,
-    /// When its first work request was posted, in seconds of the `Fifo`.
+    /// When its first work request was posted, in seconds of the `SendQueue`.
     pub(super) since: Option<u32>,
     /// Until all is built.
-    pub(super) basis: Option<W::Basis>,
+    pub(super) source: Option<W::Source>,
     pub(super) claim: Claim,
 }
 

@@ -146,7 +146,7 @@ impl<T: Namespaced> PerNet<T> {
             };
             let files = T::new(namespace)?;
             // SAFETY: By the safety requirements of this function. It is dropped below on an error,
-            // else by `exit`: subsystems exit in the reverse order of their registration, and that
+            // else by `exit`: subsystems exit in the reverse order of their memory region, and that
             // of `/proc/sys` was registered when the kernel booted.
             let folder = unsafe { Sysctl::register(net, files) }?;
             let folder = KBox::new(folder, GFP_KERNEL)?;

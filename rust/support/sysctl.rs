@@ -150,7 +150,7 @@ pub trait Files: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `header` is a registration of `table`, which stays where it is and names nothing but what is in
+/// `header` is a memory region of `table`, which stays where it is and names nothing but what is in
 /// `files` or static; the `/proc/sys` of its namespace is there.
 pub struct Sysctl<F: Files> {
     header: NonNull<bindings::ctl_table_header>,
@@ -158,7 +158,7 @@ pub struct Sysctl<F: Files> {
     files: Arc<F>,
 }
 
-// SAFETY: A registration may be taken off on any thread, and `Arc<F>` is `Send`.
+// SAFETY: A memory region may be taken off on any thread, and `Arc<F>` is `Send`.
 unsafe impl<F: Files> Send for Sysctl<F> {}
 // SAFETY: A shared `Sysctl` offers nothing but `files`, and `Arc<F>` is `Sync`.
 unsafe impl<F: Files> Sync for Sysctl<F> {}

@@ -32,7 +32,7 @@ use rdma::{
         Parts,
         Qp, //
     },
-    receive::RECEIVE_SIZE, //
+    receive_buffer::RECEIVE_SIZE, //
 };
 use sunrpc::xprt::{
     New,

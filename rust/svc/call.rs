@@ -24,7 +24,10 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::receive::Receive;
+use rdma::{
+    receive::Receive,
+    receive_buffer::State, //
+};
 use sunrpc::{
     backchannel::Channel,
     results::Results,
@@ -64,7 +67,7 @@ use svcrdma_proto::{
 };
 
 /// A received Call.
-pub(super) type Call = Receive<Endpoint>;
+pub(super) type Call = Receive<CallState>;
 
 /// What belongs to a Call beside the message.
 #[derive(Default)]
@@ -114,22 +117,23 @@ impl CallState {
         self.payloads.get(..self.payload_count).unwrap_or(&[])
     }
 
-    /// Makes room for the next Call.
-    pub(super) fn reset(&mut self) {
-        self.sink = None;
-        self.endpoint = None;
-        self.needs_answer = false;
-        self.unanswered = None;
-        self.layout = Layout::Inline;
-        self.payload_count = 0;
-    }
-
     /// Notes a result; one too many just stays inline.
     fn mark(&mut self, offset: u32, len: u32) {
         if let Some(slot) = self.payloads.get_mut(self.payload_count) {
             *slot = Payload { offset, len };
             self.payload_count = self.payload_count.saturating_add(1);
         }
+    }
+}
+
+impl State for CallState {
+    fn reset(&mut self) {
+        self.sink = None;
+        self.endpoint = None;
+        self.needs_answer = false;
+        self.unanswered = None;
+        self.layout = Layout::Inline;
+        self.payload_count = 0;
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) enum Cause {
     CompletionQueue,
     /// The peer sends too many messages that cost no credit and that nobody waits for.
     Unasked,
-    /// The peer has had the device invalidate a registration.
+    /// The peer has had the device invalidate a memory region.
     Invalidation,
     /// A queue is full, so that a Call or a reply would be lost.
     Overflow(Queue),

@@ -48,15 +48,14 @@ use rdma::{
         Status, //
     },
     cq::Health,
-    progress,
-    qp::{
+    handler::{
         Handler,
-        Qp,
         Unfit, //
     },
-    receive::Receive, //
+    progress,
+    qp::Qp,
     send_queue::{
-        Fifo,
+        SendQueue,
         Size,
         Step, //
     },
@@ -100,7 +99,7 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(super) quota: SpinLock<Quota>,
     #[pin]
-    pub(super) fifo: Fifo<Work, Endpoint, Shared>,
+    pub(super) send_queue: SendQueue<Work, Endpoint, Shared>,
 }
 
 impl Endpoint {
@@ -118,7 +117,7 @@ impl Endpoint {
         let calls = shared.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let fifo = Fifo::new(&Size { depth, waiting })?;
+        let send_queue = SendQueue::new(&Size { depth, waiting })?;
         Arc::pin_init(
             pin_init!(Self {
                 shared,
@@ -132,7 +131,7 @@ impl Endpoint {
                 callbacks <- Callbacks::new(),
                 space: Space::new(),
                 quota <- new_spinlock!(quota, "svcrdma quota"),
-                fifo <- fifo,
+                send_queue <- send_queue,
             }),
             GFP_KERNEL,
         )
@@ -140,7 +139,7 @@ impl Endpoint {
 
     /// Opens the gate, and posts what waits.
     pub(super) fn open(&self, qp: Qp<Endpoint, Shared>) {
-        self.fifo.open(qp);
+        self.send_queue.open(qp);
         self.pump();
     }
 
@@ -151,7 +150,7 @@ impl Endpoint {
     ///
     /// The work, as the connection closes. The caller that ends posting has it closed.
     pub(super) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
-        let pushed = self.fifo.push(work, call);
+        let pushed = self.send_queue.push(work, call);
         pushed.map_err(|refused| self.shared.take_back(refused, Queue::Work))?;
         self.pump();
         Ok(())
@@ -160,7 +159,7 @@ impl Endpoint {
     /// Posts from the front of the queue until it is empty or there is no room.
     fn pump(&self) {
         loop {
-            match self.fifo.step() {
+            match self.send_queue.step() {
                 Step::Idle => return,
                 Step::Full => {
                     self.shared.counters.send_queue_waits.inc();
@@ -177,7 +176,7 @@ impl Endpoint {
 
     /// Closes the gate, gives the queue pair back, then all work; returns the id. Sleeps.
     pub(super) fn take_down(&self) -> Option<CmId<Shared>> {
-        let id = self.fifo.shut(|work| self.finish(work, false));
+        let id = self.send_queue.shut(|work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
             call::discard(&self.shared, call);
         }
@@ -274,7 +273,7 @@ impl Endpoint {
     /// How much it has to do.
     pub(super) fn load(&self) -> Load {
         Load {
-            fifo: self.fifo.load(),
+            send_queue: self.send_queue.load(),
             reading_kib: self.quota.lock().used().saturating_mul(PAGE_SIZE / 1024),
             reply_kib: self.space.held().saturating_mul(PAGE_SIZE / 1024),
         }
@@ -325,7 +324,7 @@ impl Endpoint {
         }
         backchannel::tick(self, seconds);
         self.receives.tick();
-        match self.fifo.tick(seconds, stats::MINIMUM_RATE.get()) {
+        match self.send_queue.tick(seconds, stats::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
             Err(e) => self.shared.close(Cause::Post(e.to_errno())),
         }
@@ -345,7 +344,7 @@ impl Endpoint {
 /// How much an endpoint has to do.
 pub(super) struct Load {
     /// Posted and waiting work.
-    pub(super) fifo: progress::Load,
+    pub(super) send_queue: progress::Load,
     /// KiB of memory of Calls that are read and that nfsd has not taken.
     pub(super) reading_kib: usize,
     /// KiB of memory that replies hold.
@@ -355,11 +354,7 @@ pub(super) struct Load {
 impl Handler for Endpoint {
     type Call = CallState;
 
-    fn reset(call: &mut CallState) {
-        call.reset();
-    }
-
-    fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self>) {
+    fn received(this: ArcBorrow<'_, Self>, receive: Call) {
         call::received(&this.into(), receive);
     }
 
@@ -385,7 +380,7 @@ impl Handler for Endpoint {
             }
             return;
         }
-        while let Some(work) = this.fifo.retire(completion) {
+        while let Some(work) = this.send_queue.retire(completion) {
             this.finish(work, true);
         }
         this.pump();

@@ -21,7 +21,7 @@ use core::ops::{
     DerefMut, //
 };
 use kernel::prelude::*;
-use rdma::page_region::Transfer;
+use rdma::page_region::PageRegion;
 use support::ring::Ring;
 use svcrdma_proto::{
     shares::{
@@ -43,14 +43,14 @@ fn budget(standing: Standing) -> Budget {
 
 /// A sink whose pages count in a line until [`Pools`] has it back.
 pub(super) struct Loan {
-    sink: KBox<Transfer>,
+    sink: KBox<PageRegion>,
     standing: Standing,
     pages: usize,
 }
 
 impl Loan {
     /// Takes the sink out, for the line's [`Line::put`].
-    pub(super) fn end(self) -> (KBox<Transfer>, Standing, usize) {
+    pub(super) fn end(self) -> (KBox<PageRegion>, Standing, usize) {
         (self.sink, self.standing, self.pages)
     }
 
@@ -61,15 +61,15 @@ impl Loan {
 }
 
 impl Deref for Loan {
-    type Target = Transfer;
+    type Target = PageRegion;
 
-    fn deref(&self) -> &Transfer {
+    fn deref(&self) -> &PageRegion {
         &self.sink
     }
 }
 
 impl DerefMut for Loan {
-    fn deref_mut(&mut self) -> &mut Transfer {
+    fn deref_mut(&mut self) -> &mut PageRegion {
         &mut self.sink
     }
 }
@@ -163,7 +163,7 @@ impl Line {
     }
 
     /// Lends a sink with `pages` pages.
-    pub(super) fn lend(&mut self, sink: KBox<Transfer>, pages: usize) -> Loan {
+    pub(super) fn lend(&mut self, sink: KBox<PageRegion>, pages: usize) -> Loan {
         self.lent = self.lent.saturating_add(pages);
         Loan {
             sink,

@@ -4,7 +4,7 @@
 //!
 //! - *Pages*, sinks of RDMA Reads. They leave with a Call, are exchanged for pages of the nfsd
 //!   thread, and those come back. There are at most `read_pages_per_device`.
-//! - *Transfers*, room for page references and their mappings, small or large.
+//! - *Page regions*, room for page references and their mappings, small or large.
 //! - *Replies*, each with a send buffer.
 //!
 //! Completions take what is there and never allocate: a Call that finds too little waits in the `line`
@@ -20,7 +20,7 @@ use super::{
     },
     read,
     refill::{
-        new_registrations,
+        new_memory_regions,
         new_replies,
         REPLIES, //
     },
@@ -46,12 +46,10 @@ use rdma::{
     device::Pd,
     memory_region::{
         Kind,
-        Registration, //
+        MemoryRegion, //
     },
-    page_region::{
-        SendBuffer,
-        Transfer, //
-    },
+    page_region::PageRegion,
+    send_buffer::SendBuffer, //
 };
 use support::{
     page::Effort,
@@ -59,13 +57,13 @@ use support::{
 };
 use svcrdma_proto::shares::Standing;
 
-/// The room of a small transfer: 128 KiB, not aligned, and the page of head and tail.
+/// The room of a small page region: 128 KiB, not aligned, and the page of head and tail.
 pub(super) const SMALL: usize = 34;
 
-/// The room of a large transfer: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
+/// The room of a large page region: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
 pub(super) const LARGE: usize = 1028;
 
-/// How many transfers of a size, and how many replies, are kept when nobody needs them.
+/// How many page regions of a size, and how many replies, are kept when nobody needs them.
 pub(super) const KEEP: usize = 256;
 
 /// Send contexts that nfsd's replies leave: only they can be made when there is none.
@@ -75,9 +73,9 @@ pub(super) const FOR_OTHERS: usize = 32;
 /// for theirs is not to be one client.
 pub(super) const FOR_CALLBACKS: usize = 16;
 
-/// Registrations of a size that there is room for. More are not needed unless more Calls are read
+/// Memory regions of a size that there is room for. More are not needed unless more Calls are read
 /// at once.
-pub(super) const REGISTRATIONS: usize = 1024;
+pub(super) const MEMORY_REGIONS: usize = 1024;
 
 /// The pools of a device.
 pub(super) struct Pools {
@@ -100,8 +98,8 @@ impl Pools {
             serving: false,
             pd: None,
             registers: None,
-            small_registrations: KVec::new(),
-            large_registrations: KVec::new(),
+            small_memory_regions: KVec::new(),
+            large_memory_regions: KVec::new(),
         };
         Ok(Self {
             inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pools"), GFP_KERNEL)?,
@@ -111,11 +109,11 @@ impl Pools {
     /// Begins to lend for a device; with `registers`, sinks are registered memory. May sleep.
     pub(super) fn open(&self, pd: &Arc<Pd>, registers: Option<Kind>) -> Result {
         if registers.is_some() {
-            self.make_room_for_registrations()?;
+            self.make_room_for_memory_regions()?;
         }
         let rooms = [Line::room()?, Line::room()?];
         let replies = new_replies(pd, REPLIES)?;
-        let registrations = new_registrations(pd, registers)?;
+        let memory_regions = new_memory_regions(pd, registers)?;
         self.fill()?;
         {
             let mut inner = self.inner.lock();
@@ -128,22 +126,22 @@ impl Pools {
             drop(before);
         }
         self.put_replies(replies);
-        for registration in registrations {
-            self.put_registration(registration);
+        for memory_region in memory_regions {
+            self.put_memory_region(memory_region);
         }
         Ok(())
     }
 
-    fn make_room_for_registrations(&self) -> Result {
-        let small = KVec::with_capacity(REGISTRATIONS, GFP_KERNEL)?;
-        let large = KVec::with_capacity(REGISTRATIONS, GFP_KERNEL)?;
+    fn make_room_for_memory_regions(&self) -> Result {
+        let small = KVec::with_capacity(MEMORY_REGIONS, GFP_KERNEL)?;
+        let large = KVec::with_capacity(MEMORY_REGIONS, GFP_KERNEL)?;
         let mut inner = self.inner.lock();
-        inner.small_registrations = small;
-        inner.large_registrations = large;
+        inner.small_memory_regions = small;
+        inner.large_memory_regions = large;
         Ok(())
     }
 
-    /// Lends no more, and frees what is the device's; pages and transfers stay until these pools go.
+    /// Lends no more, and frees what is the device's; pages and page regions stay until these pools go.
     pub(super) fn close(&self) {
         let pd = self.inner.lock().pd.take();
         drop(pd);
@@ -151,8 +149,8 @@ impl Pools {
             let mut inner = self.inner.lock();
             let call = inner.next_waiting();
             let reply = inner.replies.pop();
-            let small = inner.small_registrations.pop();
-            let large = inner.large_registrations.pop();
+            let small = inner.small_memory_regions.pop();
+            let large = inner.large_memory_regions.pop();
             drop(inner);
             if call.is_none() && reply.is_none() && small.or(large).is_none() {
                 return;
@@ -195,8 +193,8 @@ impl Pools {
 
     /// Takes a reply back.
     pub(super) fn put_reply(&self, mut reply: KBox<Reply>) {
-        if let Some(transfer) = reply.clear() {
-            self.put_transfer(transfer);
+        if let Some(page_region) = reply.clear() {
+            self.put_page_region(page_region);
         }
         let mut inner = self.inner.lock();
         let over = match inner.pd.is_some() && inner.replies.len() < KEEP {
@@ -214,22 +212,22 @@ impl Pools {
         }
     }
 
-    /// A transfer with room for `pages` pages. In an nfsd thread: may sleep.
-    pub(super) fn transfer(&self, pages: usize) -> Result<KBox<Transfer>> {
-        let transfer = self.inner.lock().transfers(pages).pop();
-        if let Some(transfer) = transfer {
-            return Ok(transfer);
+    /// A page region with room for `pages` pages. In an nfsd thread: may sleep.
+    pub(super) fn page_region(&self, pages: usize) -> Result<KBox<PageRegion>> {
+        let page_region = self.inner.lock().page_regions(pages).pop();
+        if let Some(page_region) = page_region {
+            return Ok(page_region);
         }
         stats::POOL_MISSES.inc();
-        new_transfer(pages)
+        new_page_region(pages)
     }
 
-    /// Takes a transfer back; pages that are in it are released. Serves who waits for it. In any
+    /// Takes a page region back; pages that are in it are released. Serves who waits for it. In any
     /// process context.
-    pub(super) fn put_transfer(&self, mut transfer: KBox<Transfer>) {
-        transfer.stream_mut().clear();
+    pub(super) fn put_page_region(&self, mut page_region: KBox<PageRegion>) {
+        page_region.stream_mut().clear();
         let mut inner = self.inner.lock();
-        let over = inner.keep(transfer);
+        let over = inner.keep(page_region);
         let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
@@ -245,18 +243,18 @@ impl Pools {
         self.serve();
     }
 
-    /// Takes back the registration of `sink`, which nothing reads into any more, if it has one, and
+    /// Takes back the memory region of `sink`, which nothing reads into any more, if it has one, and
     /// serves who waits for it. Whether others wait, who may have another one in its room. In any
     /// process context.
-    pub(super) fn take_registration(&self, sink: &mut Transfer) -> bool {
-        let taken = sink.take_registration();
-        taken.is_some_and(|registration| self.put_registration(registration))
+    pub(super) fn take_memory_region(&self, sink: &mut PageRegion) -> bool {
+        let taken = sink.take_memory_region();
+        taken.is_some_and(|memory_region| self.put_memory_region(memory_region))
     }
 
-    /// Takes a registration back, and serves who waits for it; whether others wait.
-    fn put_registration(&self, registration: KBox<Registration>) -> bool {
+    /// Takes a memory region back, and serves who waits for it; whether others wait.
+    fn put_memory_region(&self, memory_region: KBox<MemoryRegion>) -> bool {
         let mut inner = self.inner.lock();
-        let over = inner.keep_registration(registration);
+        let over = inner.keep_memory_region(memory_region);
         let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
@@ -266,12 +264,12 @@ impl Pools {
         is_wanted && !self.inner.lock().lines.are_empty()
     }
 
-    /// Drops the registrations that were used for the connection with this number, which has ended.
+    /// Drops the memory regions that were used for the connection with this number, which has ended.
     /// Whether Calls wait, for whom there may be room now. May sleep.
     pub(super) fn forget(&self, user: u64) -> bool {
         loop {
-            let registration = self.inner.lock().next_used(user);
-            if registration.is_none() {
+            let memory_region = self.inner.lock().next_used(user);
+            if memory_region.is_none() {
                 return !self.inner.lock().lines.are_empty();
             }
         }
@@ -279,12 +277,12 @@ impl Pools {
 
     fn keep_sink(&self, loan: Loan) {
         let (mut sink, standing, pages) = loan.end();
-        if let Some(mut registration) = sink.take_registration() {
+        if let Some(mut memory_region) = sink.take_memory_region() {
             // It was not used for this Call, whose connection may be forgotten already: of one that was
             // used for an earlier one a peer knows the key.
-            if !registration.is_known() {
-                registration.set_user(None);
-                self.put_registration(registration);
+            if !memory_region.is_known() {
+                memory_region.set_user(None);
+                self.put_memory_region(memory_region);
             }
         }
         // Not under the lock.
@@ -374,12 +372,12 @@ pub(super) enum Sink {
     Refused(Refused<Call>),
 }
 
-/// An empty transfer with room for `pages` pages. May sleep.
-pub(super) fn new_transfer(pages: usize) -> Result<KBox<Transfer>> {
-    Transfer::with_capacity(room_for(pages))
+/// An empty page region with room for `pages` pages. May sleep.
+pub(super) fn new_page_region(pages: usize) -> Result<KBox<PageRegion>> {
+    PageRegion::with_capacity(room_for(pages))
 }
 
-/// The room of a transfer for `pages` pages.
+/// The room of a page region for `pages` pages.
 pub(super) fn room_for(pages: usize) -> usize {
     match pages <= SMALL {
         true => SMALL,

@@ -30,7 +30,7 @@ use rdma::{
         Rdma,
         Remote, //
     },
-    page_region::Direction, //
+    dma::Direction, //
 };
 use svcrdma_proto::{
     error::DecodeError,
@@ -189,7 +189,7 @@ pub(super) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
         let device = &endpoint.shared.device;
-        if device.pools.take_registration(sink) {
+        if device.pools.take_memory_region(sink) {
             device.want_refill();
         }
         sink.unmap();

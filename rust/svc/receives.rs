@@ -11,8 +11,8 @@
 //! it, so that what is asked for is not older than what there is.
 
 use super::{
+    call::CallState,
     conn::Shared,
-    endpoint::Endpoint,
     hardware::Hardware,
     stats, //
 };
@@ -42,7 +42,7 @@ use svcrdma_proto::receives::backed;
 #[pin_data]
 pub(super) struct Receives {
     shared: Arc<Shared>,
-    pool: Arc<ReceivePool<Endpoint>>,
+    pool: Arc<ReceivePool<CallState>>,
     /// Whether there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
     /// Set by the watchdog's tick.
@@ -90,7 +90,7 @@ impl Receives {
     }
 
     /// The buffers.
-    pub(super) fn pool(&self) -> &Arc<ReceivePool<Endpoint>> {
+    pub(super) fn pool(&self) -> &Arc<ReceivePool<CallState>> {
         &self.pool
     }
 

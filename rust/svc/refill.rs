@@ -10,14 +10,14 @@
 
 use super::{
     pool::{
-        new_transfer,
+        new_page_region,
         room_for,
         Pools,
         FOR_CALLBACKS,
         FOR_OTHERS,
         KEEP,
         LARGE,
-        REGISTRATIONS,
+        MEMORY_REGIONS,
         SMALL, //
     },
     reply::Reply,
@@ -32,9 +32,9 @@ use rdma::{
     device::Pd,
     memory_region::{
         Kind,
-        Registration, //
+        MemoryRegion, //
     },
-    page_region::SendBuffer, //
+    send_buffer::SendBuffer, //
 };
 use sunrpc::{
     backchannel::SLOTS,
@@ -63,30 +63,31 @@ const _: () = assert!(PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
 // Whatever an admin sets, the largest Call gets its pages in the end.
 const _: () = assert!(PAGES <= stats::LEAST_READ_PAGES as usize);
 
-/// Small transfers that are made with them, beside a large one.
-const TRANSFERS: usize = 16;
+/// Small page regions that are made with them, beside a large one.
+const PAGE_REGIONS: usize = 16;
 
-// Transfers and registrations that are made beforehand, or are not freed, are also kept.
-const _: () = assert!(SMALL < LARGE && TRANSFERS <= KEEP && KEEP_REGISTRATIONS <= REGISTRATIONS);
+// Page regions and memory regions that are made beforehand, or are not freed, are also kept.
+const _: () =
+    assert!(SMALL < LARGE && PAGE_REGIONS <= KEEP && KEEP_MEMORY_REGIONS <= MEMORY_REGIONS);
 
-/// Registrations of a size that are kept when nobody needs them.
-const KEEP_REGISTRATIONS: usize = 64;
+/// Memory regions of a size that are kept when nobody needs them.
+const KEEP_MEMORY_REGIONS: usize = 64;
 
 /// Pages that the refill makes between two looks at the queue of waiting Calls.
 const BATCH: usize = 64;
 
 impl Pools {
-    /// Makes the transfers that are there from the first connection on, and pages as far as there is
+    /// Makes the page regions that are there from the first connection on, and pages as far as there is
     /// memory. May sleep.
     pub(super) fn fill(&self) -> Result {
         let (small, large) = {
             let inner = self.inner.lock();
-            let small = TRANSFERS.saturating_sub(inner.small.len());
+            let small = PAGE_REGIONS.saturating_sub(inner.small.len());
             (small, usize::from(inner.large.is_empty()))
         };
         for (count, size) in [(small, SMALL), (large, LARGE)] {
             for _ in 0..count {
-                self.put_transfer(new_transfer(size)?);
+                self.put_page_region(new_page_region(size)?);
             }
         }
         // What is missing the watchdog has made.
@@ -94,10 +95,10 @@ impl Pools {
         Ok(())
     }
 
-    /// Makes what is there without being waited for: pages, and a transfer of each size. May sleep.
+    /// Makes what is there without being waited for: pages, and a page region of each size. May sleep.
     fn restore(&self) -> Result {
-        self.make_transfer(Wanted::by_any(SMALL))?;
-        self.make_transfer(Wanted::by_any(LARGE))?;
+        self.make_page_region(Wanted::by_any(SMALL))?;
+        self.make_page_region(Wanted::by_any(LARGE))?;
         let missing = PAGES.saturating_sub(self.inner.lock().total);
         self.make_pages(missing)
     }
@@ -110,8 +111,8 @@ impl Pools {
         inner.told = inner.no_memory;
         let is_open = inner.pd.is_some();
         let has_reserve = inner.total >= PAGES
-            && inner.has_transfer(Wanted::by_any(SMALL))
-            && inner.has_transfer(Wanted::by_any(LARGE));
+            && inner.has_page_region(Wanted::by_any(SMALL))
+            && inner.has_page_region(Wanted::by_any(LARGE));
         let needs_refill = inner.no_memory || !inner.lines.are_empty() || !has_reserve;
         drop(inner);
         if is_new {
@@ -134,7 +135,7 @@ impl Pools {
         }
     }
 
-    /// Makes pages and transfers until no Call waits or the limit is reached. On our workqueue.
+    /// Makes pages and page regions until no Call waits or the limit is reached. On our workqueue.
     pub(super) fn refill(&self) {
         // Without memory pages that are lent will come back and serve the Call; the next tick tries
         // again.
@@ -150,8 +151,8 @@ impl Pools {
             let Some((wanted, missing)) = self.shortage() else {
                 return Ok(());
             };
-            // Another transfer may come back, and then finds all pages.
-            let made = self.make_transfer(wanted);
+            // Another page region may come back, and then finds all pages.
+            let made = self.make_page_region(wanted);
             self.make_pages(match made {
                 Ok(()) => missing.min(BATCH),
                 Err(_) => missing,
@@ -168,7 +169,7 @@ impl Pools {
         let room = limit.saturating_sub(inner.total);
         let (_, wanted) = inner.next_allowed()?;
         let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);
-        (missing > 0 || !inner.has_transfer(wanted)).then_some((wanted, missing))
+        (missing > 0 || !inner.has_page_region(wanted)).then_some((wanted, missing))
     }
 
     /// Adds `count` pages. May sleep.
@@ -209,39 +210,43 @@ impl Pools {
         Ok(())
     }
 
-    /// Adds a transfer of that size, and a registration that the user may have, if there is none. May
+    /// Adds a page region of that size, and a memory region that the user may have, if there is none. May
     /// sleep.
-    fn make_transfer(&self, wanted: Wanted) -> Result {
+    fn make_page_region(&self, wanted: Wanted) -> Result {
         let pages = wanted.pages;
-        let (has_transfer, kind, pd) = {
+        let (has_page_region, kind, pd) = {
             let mut inner = self.inner.lock();
-            let has_registration = inner.has_registration(wanted);
-            let kind = inner.registers.filter(|_| !has_registration);
-            (!inner.transfers(pages).is_empty(), kind, inner.pd.clone())
+            let has_memory_region = inner.has_memory_region(wanted);
+            let kind = inner.registers.filter(|_| !has_memory_region);
+            (
+                !inner.page_regions(pages).is_empty(),
+                kind,
+                inner.pd.clone(),
+            )
         };
-        if !has_transfer {
-            let transfer = new_transfer(pages)?;
-            let over = self.inner.lock().keep(transfer);
+        if !has_page_region {
+            let page_region = new_page_region(pages)?;
+            let over = self.inner.lock().keep(page_region);
             drop(over);
         }
         if let (Some(kind), Some(pd)) = (kind, pd) {
-            let registration = self.new_registration(&pd, kind, wanted)?;
-            let over = self.inner.lock().keep_registration(registration);
+            let memory_region = self.new_memory_region(&pd, kind, wanted)?;
+            let over = self.inner.lock().keep_memory_region(memory_region);
             drop(over);
         }
         Ok(())
     }
 
-    /// A registration, for a Call if need be in the room of those that idle: a device can have so many
+    /// A memory region, for a Call if need be in the room of those that idle: a device can have so many
     /// regions. May sleep.
-    fn new_registration(
+    fn new_memory_region(
         &self,
         pd: &Arc<Pd>,
         kind: Kind,
         wanted: Wanted,
-    ) -> Result<KBox<Registration>> {
+    ) -> Result<KBox<MemoryRegion>> {
         loop {
-            let made = Registration::new(pd, kind, room_for(wanted.pages));
+            let made = MemoryRegion::new(pd, kind, room_for(wanted.pages));
             let idle = match &made {
                 // A device that is broken or gone has no room for another one either.
                 Ok(_) | Err(EIO | ENODEV) => None,
@@ -257,10 +262,10 @@ impl Pools {
     pub(super) fn trim(&self) {
         self.trim_pages();
         for size in [SMALL, LARGE] {
-            let kept = self.inner.lock().registrations(size).len();
-            for _ in 0..kept.saturating_sub(KEEP_REGISTRATIONS).div_ceil(2) {
-                let registration = self.inner.lock().registrations(size).pop();
-                drop(registration);
+            let kept = self.inner.lock().memory_regions(size).len();
+            for _ in 0..kept.saturating_sub(KEEP_MEMORY_REGIONS).div_ceil(2) {
+                let memory_region = self.inner.lock().memory_regions(size).pop();
+                drop(memory_region);
             }
         }
     }
@@ -282,19 +287,19 @@ impl Pools {
     }
 }
 
-/// A registration of each size, if memory is registered: with these any one Call can be read. May
+/// A memory region of each size, if memory is registered: with these any one Call can be read. May
 /// sleep.
-pub(super) fn new_registrations(
+pub(super) fn new_memory_regions(
     pd: &Arc<Pd>,
     registers: Option<Kind>,
-) -> Result<KVec<KBox<Registration>>> {
-    let mut registrations = KVec::new();
+) -> Result<KVec<KBox<MemoryRegion>>> {
+    let mut memory_regions = KVec::new();
     if let Some(kind) = registers {
         for size in [SMALL, LARGE] {
-            registrations.push(Registration::new(pd, kind, size)?, GFP_KERNEL)?;
+            memory_regions.push(MemoryRegion::new(pd, kind, size)?, GFP_KERNEL)?;
         }
     }
-    Ok(registrations)
+    Ok(memory_regions)
 }
 
 /// So many empty replies. May sleep.

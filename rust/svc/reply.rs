@@ -26,11 +26,9 @@ use rdma::{
         Rdma,
         Remote, //
     },
-    page_region::{
-        Direction,
-        SendBuffer,
-        Transfer, //
-    },
+    dma::Direction,
+    page_region::PageRegion,
+    send_buffer::SendBuffer, //
 };
 use sunrpc::{
     backchannel,
@@ -73,7 +71,7 @@ pub(super) struct Reply {
     plan: ReplyPlan,
     cursor: Cell<WriteCursor>,
     /// The pages of the results, if any are needed.
-    pages: Option<KBox<Transfer>>,
+    pages: Option<KBox<PageRegion>>,
     /// The handle that the Send invalidates.
     invalidate: Option<u32>,
 }
@@ -96,7 +94,7 @@ impl Reply {
     }
 
     /// Makes it ready for the next reply; returns the pages that it had.
-    pub(super) fn clear(&mut self) -> Option<KBox<Transfer>> {
+    pub(super) fn clear(&mut self) -> Option<KBox<PageRegion>> {
         self.len = 0;
         self.from_pages = false;
         self.is_call = false;
@@ -266,7 +264,7 @@ impl Reply {
     /// Takes the pages of the results and maps them for the device.
     fn take_pages(&mut self, endpoint: &Endpoint, results: Results<'_>) -> Result {
         let device = &endpoint.shared.device;
-        let mut pages = device.pools.transfer(results.result_pages())?;
+        let mut pages = device.pools.page_region(results.result_pages())?;
         let taken = results
             .take_result(pages.stream_mut())
             .and_then(|()| device.with_pd(|pd| pages.map(pd, Direction::ToDevice)));

@@ -97,7 +97,7 @@ impl Endpoint {
     /// enough. This is the look with the number `at`.
     fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
-        let filled = self.fifo.survey(|work| {
+        let filled = self.send_queue.survey(|work| {
             let Work::Read(call) = work else {
                 return;
             };

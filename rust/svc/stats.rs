@@ -6,7 +6,7 @@
 //! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
 //! limits can be set there and read in all. Counters grow from insmod, or from the making of the
 //! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
-//! next connection, Call or tick of the watchdog; that about registration with a device's first
+//! next connection, Call or tick of the watchdog; that about memory region with a device's first
 //! connection.
 
 use kernel::{

@@ -26,9 +26,9 @@ use rdma::{
     device::Pd,
     memory_region::{
         Kind,
-        Registration, //
+        MemoryRegion, //
     },
-    page_region::Transfer, //
+    page_region::PageRegion, //
 };
 use support::page::FreshPage;
 use svcrdma_proto::{
@@ -46,8 +46,8 @@ pub(super) struct Stock {
     pub(super) total: usize,
     /// The least number of pages that were here since the last tick.
     pub(super) spare: usize,
-    pub(super) small: KVec<KBox<Transfer>>,
-    pub(super) large: KVec<KBox<Transfer>>,
+    pub(super) small: KVec<KBox<PageRegion>>,
+    pub(super) large: KVec<KBox<PageRegion>>,
     pub(super) replies: KVec<KBox<Reply>>,
     /// The Calls that wait.
     pub(super) lines: Lines,
@@ -61,8 +61,8 @@ pub(super) struct Stock {
     pub(super) pd: Option<Arc<Pd>>,
     /// How memory is registered for a device that reads into such only.
     pub(super) registers: Option<Kind>,
-    pub(super) small_registrations: KVec<KBox<Registration>>,
-    pub(super) large_registrations: KVec<KBox<Registration>>,
+    pub(super) small_memory_regions: KVec<KBox<MemoryRegion>>,
+    pub(super) large_memory_regions: KVec<KBox<MemoryRegion>>,
 }
 
 /// What is wanted for Reads.
@@ -124,84 +124,84 @@ impl Stock {
         lines.find_map(|standing| self.lines.of(standing).pop())
     }
 
-    pub(super) fn transfers(&mut self, pages: usize) -> &mut KVec<KBox<Transfer>> {
+    pub(super) fn page_regions(&mut self, pages: usize) -> &mut KVec<KBox<PageRegion>> {
         match pages <= SMALL {
             true => &mut self.small,
             false => &mut self.large,
         }
     }
 
-    pub(super) fn registrations(&mut self, pages: usize) -> &mut KVec<KBox<Registration>> {
+    pub(super) fn memory_regions(&mut self, pages: usize) -> &mut KVec<KBox<MemoryRegion>> {
         match pages <= SMALL {
-            true => &mut self.small_registrations,
-            false => &mut self.large_registrations,
+            true => &mut self.small_memory_regions,
+            false => &mut self.large_memory_regions,
         }
     }
 
-    /// Where a registration is that the user may have: of its own, or one that nobody has used.
-    fn find_registration(&mut self, wanted: Wanted) -> Option<usize> {
-        let kept = self.registrations(wanted.pages);
+    /// Where a memory region is that the user may have: of its own, or one that nobody has used.
+    fn find_memory_region(&mut self, wanted: Wanted) -> Option<usize> {
+        let kept = self.memory_regions(wanted.pages);
         last_of(kept, wanted.user).or_else(|| last_of(kept, None))
     }
 
     /// Whether there is one, if one is needed.
-    pub(super) fn has_registration(&mut self, wanted: Wanted) -> bool {
-        self.registers.is_none() || self.find_registration(wanted).is_some()
+    pub(super) fn has_memory_region(&mut self, wanted: Wanted) -> bool {
+        self.registers.is_none() || self.find_memory_region(wanted).is_some()
     }
 
-    fn take_registration(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
-        let at = self.find_registration(wanted)?;
-        let mut registration = self.registrations(wanted.pages).remove(at).ok()?;
-        registration.set_user(wanted.user);
-        Some(registration)
+    fn take_memory_region(&mut self, wanted: Wanted) -> Option<KBox<MemoryRegion>> {
+        let at = self.find_memory_region(wanted)?;
+        let mut memory_region = self.memory_regions(wanted.pages).remove(at).ok()?;
+        memory_region.set_user(wanted.user);
+        Some(memory_region)
     }
 
-    /// Takes a registration that was used for `user`.
-    pub(super) fn next_used(&mut self, user: u64) -> Option<KBox<Registration>> {
+    /// Takes a memory region that was used for `user`.
+    pub(super) fn next_used(&mut self, user: u64) -> Option<KBox<MemoryRegion>> {
         [SMALL, LARGE].into_iter().find_map(|pages| {
-            let kept = self.registrations(pages);
+            let kept = self.memory_regions(pages);
             let at = last_of(kept, Some(user))?;
             kept.remove(at).ok()
         })
     }
 
-    /// Takes a registration that idles, for the device to have room for what a Call wants and is not
+    /// Takes a memory region that idles, for the device to have room for what a Call wants and is not
     /// here: the first one that was used, as its user can get another one; or one that was not, which is
     /// of the other size. None to have something in reserve.
-    pub(super) fn next_idle(&mut self, wanted: Wanted) -> Option<KBox<Registration>> {
+    pub(super) fn next_idle(&mut self, wanted: Wanted) -> Option<KBox<MemoryRegion>> {
         wanted.user?;
         let used = [SMALL, LARGE].into_iter().find_map(|pages| {
-            let kept = self.registrations(pages);
+            let kept = self.memory_regions(pages);
             let at = kept.iter().position(|one| one.user().is_some())?;
             kept.remove(at).ok()
         });
-        used.or_else(|| self.small_registrations.pop())
-            .or_else(|| self.large_registrations.pop())
+        used.or_else(|| self.small_memory_regions.pop())
+            .or_else(|| self.large_memory_regions.pop())
     }
 
     /// Whether all that such a sink needs is here, but for the pages.
-    pub(super) fn has_transfer(&mut self, wanted: Wanted) -> bool {
-        !self.transfers(wanted.pages).is_empty() && self.has_registration(wanted)
+    pub(super) fn has_page_region(&mut self, wanted: Wanted) -> bool {
+        !self.page_regions(wanted.pages).is_empty() && self.has_memory_region(wanted)
     }
 
-    /// A transfer with the pages in it, if there is all that it needs; they count for `standing`.
+    /// A page region with the pages in it, if there is all that it needs; they count for `standing`.
     pub(super) fn lend(&mut self, standing: Standing, wanted: Wanted) -> Option<Loan> {
         let sink = self.take_sink(wanted)?;
         Some(self.lines.of(standing).lend(sink, wanted.pages))
     }
 
-    fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<Transfer>> {
+    fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<PageRegion>> {
         let left = self.pages.len().checked_sub(wanted.pages)?;
-        if self.transfers(wanted.pages).is_empty() {
+        if self.page_regions(wanted.pages).is_empty() {
             return None;
         }
-        let registration = match self.registers {
-            Some(_) => Some(self.take_registration(wanted)?),
+        let memory_region = match self.registers {
+            Some(_) => Some(self.take_memory_region(wanted)?),
             None => None,
         };
-        let mut sink = self.transfers(wanted.pages).pop()?;
-        if let Some(registration) = registration {
-            sink.set_registration(registration);
+        let mut sink = self.page_regions(wanted.pages).pop()?;
+        if let Some(memory_region) = memory_region {
+            sink.set_memory_region(memory_region);
         }
         for _ in 0..wanted.pages {
             if let Some(page) = self.pages.pop() {
@@ -238,17 +238,17 @@ impl Stock {
         })
     }
 
-    /// Keeps a registration for its user. Gives one back when there are enough: that which was here
+    /// Keeps a memory region for its user. Gives one back when there are enough: that which was here
     /// longest, as this one may be what a Call waits for.
-    pub(super) fn keep_registration(
+    pub(super) fn keep_memory_region(
         &mut self,
-        registration: KBox<Registration>,
-    ) -> Option<KBox<Registration>> {
+        memory_region: KBox<MemoryRegion>,
+    ) -> Option<KBox<MemoryRegion>> {
         if self.pd.is_none() {
-            return Some(registration);
+            return Some(memory_region);
         }
-        let kept = self.registrations(registration.capacity());
-        let Err(e) = kept.push_within_capacity(registration) else {
+        let kept = self.memory_regions(memory_region.capacity());
+        let Err(e) = kept.push_within_capacity(memory_region) else {
             return None;
         };
         let oldest = kept.remove(0).ok();
@@ -256,18 +256,18 @@ impl Stock {
         over.or(oldest)
     }
 
-    /// Keeps an empty transfer for the next user, or gives it back when there are enough.
-    pub(super) fn keep(&mut self, transfer: KBox<Transfer>) -> Option<KBox<Transfer>> {
-        let kept = self.transfers(transfer.capacity());
+    /// Keeps an empty page region for the next user, or gives it back when there are enough.
+    pub(super) fn keep(&mut self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
+        let kept = self.page_regions(page_region.capacity());
         match kept.len() < KEEP {
-            true => kept.push_within_capacity(transfer).err().map(|e| e.0),
-            false => Some(transfer),
+            true => kept.push_within_capacity(page_region).err().map(|e| e.0),
+            false => Some(page_region),
         }
     }
 }
 
-/// Where the last of those registrations is that were used for this connection, or for none.
-fn last_of(kept: &[KBox<Registration>], user: Option<u64>) -> Option<usize> {
+/// Where the last of those memory regions is that were used for this connection, or for none.
+fn last_of(kept: &[KBox<MemoryRegion>], user: Option<u64>) -> Option<usize> {
     let is_one = |&at: &usize| kept.get(at).is_some_and(|one| one.user() == user);
     (0..kept.len()).rev().find(is_one)
 }

@@ -92,13 +92,13 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
                 " {} {} {} {} {} {} {}",
                 endpoint.thresholds.receive,
                 endpoint.thresholds.send,
-                load.fifo.posted,
-                load.fifo.waiting,
-                load.fifo.oldest,
+                load.send_queue.posted,
+                load.send_queue.waiting,
+                load.send_queue.oldest,
                 load.reading_kib,
                 load.reply_kib
             );
-            behind = load.fifo.behind;
+            behind = load.send_queue.behind;
         }
         None => seq_print!(m, " - - - - - - -"),
     }

@@ -2,7 +2,7 @@
 
 //! Work: what a connection posts to its send queue.
 //!
-//! The Reads of a Call and replies alike wait in one [`Fifo`](rdma::send_queue::Fifo),
+//! The Reads of a Call and replies alike wait in one [`SendQueue`](rdma::send_queue::SendQueue),
 //! which owns them until the device is done with them.
 
 use super::{
@@ -31,12 +31,12 @@ pub(super) enum Work {
 
 impl work::Work for Work {
     /// The Call of a reply: the received header names the chunks that it is written to.
-    type Basis = Option<Call>;
+    type Source = Option<Call>;
 
-    fn build<'m>(&'m self, basis: &Option<Call>, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
+    fn build<'m>(&'m self, source: &Option<Call>, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
         match self {
             Work::Read(call) => read::build(call, chain, room),
-            Work::Reply(reply) => reply.build(basis.as_ref(), chain, room),
+            Work::Reply(reply) => reply.build(source.as_ref(), chain, room),
         }
     }
 
