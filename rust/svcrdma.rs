@@ -36,7 +36,7 @@ struct Module {
     #[pin]
     backchannel: Backchannel<svc::Listener>,
     #[pin]
-    view: svc::view::View,
+    view: svc::debugfs::View,
     _watchdog: svc::Watchdog<svc::Server>,
     #[pin]
     client: Registration<svc::Devices>,
@@ -51,7 +51,7 @@ impl kernel::InPlaceModule for Module {
                 _flush: svc::Flush(server.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server.queue, &server)?,
-                view <- svc::view::show(module, server.clone()),
+                view <- svc::debugfs::show(module, server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),
             }? Error))

@@ -2,7 +2,7 @@
 
 //! History: the last connections of a device that have closed, and why.
 
-use super::cause::Cause;
+use super::close_reason::Cause;
 use core::pin::Pin;
 use kernel::{
     new_spinlock,
@@ -39,11 +39,11 @@ struct Closes {
 }
 
 /// The last connections that have closed. In any process context.
-pub(super) struct History(Pin<KBox<SpinLock<Closes>>>);
+pub(crate) struct History(Pin<KBox<SpinLock<Closes>>>);
 
 impl History {
     /// Makes an empty one. May sleep.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let mut closes = KVec::with_capacity(CLOSES, GFP_KERNEL)?;
         for _ in 0..CLOSES {
             closes.push(None, GFP_KERNEL)?;
@@ -58,7 +58,7 @@ impl History {
     /// Remembers that the connection `number` of `peer` closes.
     // Addresses are large: they are to be on the stack here only.
     #[inline(never)]
-    pub(super) fn add(&self, number: u64, peer: &Addr, cause: Cause) {
+    pub(crate) fn add(&self, number: u64, peer: &Addr, cause: Cause) {
         let mut inner = self.0.lock();
         let next = inner.next;
         if let Some(slot) = inner.closes.get_mut(next) {
@@ -74,7 +74,7 @@ impl History {
     }
 
     /// Writes a line for each, the oldest first.
-    pub(super) fn show(&self, device: &Name, m: &SeqFile) {
+    pub(crate) fn show(&self, device: &Name, m: &SeqFile) {
         for i in 0..CLOSES {
             let Some(close) = self.nth(i) else {
                 continue;
@@ -101,6 +101,6 @@ impl History {
 }
 
 /// Seconds that have passed since `at`.
-pub(super) fn seconds_since(at: Instant<Monotonic>) -> i64 {
+pub(crate) fn seconds_since(at: Instant<Monotonic>) -> i64 {
     at.elapsed().as_millis() / 1000
 }

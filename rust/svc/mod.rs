@@ -22,37 +22,18 @@
 //! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
 //! what has ended, and `cause` says why.
 
-mod accept;
-mod backchannel;
-mod call;
-mod cause;
+mod close_reason;
 mod conn;
-mod connections;
-mod credits;
+mod counters;
+pub(crate) mod debugfs;
 mod device;
-mod endpoint;
-mod hardware;
+mod flow;
 mod history;
-mod line;
+mod lane;
 mod listen;
-mod phase;
-mod pool;
-mod ports;
-mod quota;
-mod read;
-mod receives;
-mod refill;
-mod reply;
-mod shortage;
-mod space;
-mod standing;
-mod stats;
-mod stock;
-mod teardown;
-pub(crate) mod view;
 mod watchdog;
-mod work;
 
+use counters::Counters;
 use kernel::{
     prelude::*,
     str::CStr,
@@ -64,15 +45,14 @@ use kernel::{
         Arc, //
     },
 };
-use ports::Ports;
-use stats::Counters;
+use listen::ports::Ports;
 use support::{
     pernet::PerNet,
     workqueue::OwnedQueue, //
 };
 
 pub(crate) use device::Devices;
-pub(crate) use listen::Listener;
+pub(crate) use listen::listener::Listener;
 pub(crate) use watchdog::{
     start as start_watchdog,
     Watchdog, //

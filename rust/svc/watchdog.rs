@@ -4,10 +4,12 @@
 //! progress, or everything if an admin wants the module to be released, and adjust what is pooled.
 
 use super::{
-    cause::Cause,
-    device::Device,
-    shortage,
-    stats,
+    close_reason::Cause,
+    counters,
+    device::{
+        shortage,
+        Device, //
+    },
     Server, //
 };
 use core::pin::Pin;
@@ -34,7 +36,7 @@ impl Tick for Server {
     const MSECS: u32 = SECONDS * 1000;
 
     fn tick(self: &Arc<Self>) {
-        if stats::is_released() {
+        if counters::is_released() {
             self.release();
         } else {
             self.ports.tick();
@@ -45,7 +47,7 @@ impl Tick for Server {
 impl Server {
     /// Closes the listeners, and the connections when no listener is left that takes its time: until
     /// all are back clients cannot connect again. May sleep.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         if self.ports.release() {
             self.devices
                 .for_each(|device| device.close_all(Cause::Released));

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: their phases, and why they end.
+//!
+//! A connection has three parts, as three parties let go of it at their own time. [`Connection`] is
+//! nfsd's: it lives as long as the `svc_xprt`. The [`Endpoint`] is the hardware's: queue pair and
+//! id, given back soon after the connection begins to close (the id when the peer knows of it).
+//! [`Shared`] is what both need.
+//!
+//! Whoever finds a reason to end a connection calls [`Shared::close`]. The first cause is kept and
+//! reported; the rest happens on our workqueue. In any process context, unless said otherwise. The lock
+//! is a leaf, also under the Fifo's: nothing is called back under it.
+
+use super::{
+    endpoint::Endpoint,
+    phase::Phase, //
+};
+use crate::svc::{
+    close_reason::{
+        Cause,
+        Queue, //
+    },
+    counters::{
+        self,
+        Counted,
+        Counters, //
+    },
+    device::Device,
+    flow::{
+        receive::Call,
+        teardown::LEAVING_SECONDS, //
+    },
+    history::seconds_since, //
+};
+use kernel::{
+    impl_has_work,
+    new_spinlock,
+    new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        SpinLock, //
+    },
+    time::{
+        Instant,
+        Monotonic, //
+    },
+    workqueue::Work, //
+};
+use rdma::cm::{
+    CmId,
+    Event,
+    Events, //
+};
+use sunrpc::{
+    backchannel::{
+        Channel,
+        SLOTS, //
+    },
+    inbox::{
+        Flag,
+        Inbox, //
+    },
+};
+use support::{
+    addr::Addr,
+    ratelimit,
+    ring::Refused,
+    trace,
+    workqueue::OwnedQueue, //
+};
+use svcrdma_proto::{
+    cm::Peer,
+    credits::Credits,
+    receives::needed, //
+};
+
+/// What the lock protects.
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) credits: Credits,
+    /// Calls that have come.
+    pub(crate) calls: u64,
+    /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
+    pub(crate) waited: u32,
+    /// Who awaits replies of the client, while the connection is established.
+    pub(crate) channel: Option<Channel>,
+    /// Whether the peer was accepted, and has not confirmed yet that it is over.
+    pub(crate) has_peer: bool,
+    /// Until the queue pair is gone.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// What nfsd and the hardware share of a connection.
+#[pin_data]
+pub(crate) struct Shared {
+    number: u64,
+    peer: Addr,
+    since: Instant<Monotonic>,
+    /// The most credits that there is room for: those that were set when the peer connected.
+    pub(crate) max_credits: u32,
+    /// The most Calls: each has a Receive buffer, and these are as many as all credits need.
+    pub(crate) max_calls: u32,
+    pub(crate) device: Arc<Device>,
+    /// Those of its network namespace.
+    pub(crate) counters: Arc<Counters>,
+    /// What the peer has told of itself.
+    pub(crate) offer: Offer,
+    /// Calls that are complete.
+    pub(crate) inbox: Arc<Inbox<Call>>,
+    #[pin]
+    pub(crate) state: SpinLock<State>,
+    is_closing: AtomicFlag,
+    pub(crate) is_validated: AtomicFlag,
+    pub(crate) queue: Arc<OwnedQueue>,
+    #[pin]
+    work: Work<Shared>,
+}
+
+/// What a peer tells when it connects.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer {
+    /// Thresholds and abilities (RFC 8797).
+    pub(crate) peer: Peer,
+    /// How many RDMA Reads it serves at a time.
+    pub(crate) reads: u8,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Shared { self.work }
+}
+
+impl Shared {
+    /// Makes one for a peer that wants to connect. May sleep.
+    pub(crate) fn new(
+        number: u64,
+        peer: Addr,
+        offer: Offer,
+        device: Arc<Device>,
+        counters: Arc<Counters>,
+        queue: Arc<OwnedQueue>,
+    ) -> Result<Arc<Self>> {
+        let limit = counters::CREDITS.get();
+        let max_calls = needed(limit, SLOTS);
+        let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
+        let state = State {
+            phase: Phase::Accepting,
+            credits: Credits::new(limit, max_calls),
+            calls: 0,
+            waited: 0,
+            channel: None,
+            has_peer: false,
+            counted: Some(Counted::new(counters.clone())),
+        };
+        Arc::pin_init(
+            try_pin_init!(Self {
+                number,
+                peer,
+                since: Instant::now(),
+                max_credits: limit,
+                max_calls,
+                device,
+                counters,
+                offer,
+                inbox,
+                state <- new_spinlock!(state, "svcrdma connection"),
+                is_closing: AtomicFlag::new(false),
+                is_validated: AtomicFlag::new(false),
+                queue,
+                work <- new_work!("svcrdma close"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its number, which no other connection had or will have.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The id waits to be accepted. Nobody else knows the connection yet.
+    pub(crate) fn set_pending(&self, id: CmId<Shared>) {
+        self.state.lock().phase = Phase::Pending(id);
+    }
+
+    /// Takes the id to accept it; none if the connection is closing.
+    pub(crate) fn take_pending(&self) -> Option<CmId<Shared>> {
+        self.state.lock().phase.take_pending()
+    }
+
+    /// Whether the peer is told now that it is accepted, which takes a confirmation of the end.
+    pub(crate) fn set_has_peer(&self, has_peer: bool) {
+        self.state.lock().has_peer = has_peer;
+    }
+
+    /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
+    /// none it has failed, and [`Self::close`] was called. Later calls do nothing.
+    pub(crate) fn settle(self: &Arc<Self>, endpoint: Option<&Arc<Endpoint>>) {
+        let is_doomed = {
+            let mut state = self.state.lock();
+            state.waited = 0;
+            state.phase.settle(endpoint)
+        };
+        if is_doomed {
+            self.take_down();
+        }
+    }
+
+    /// Replies of the client are for `channel`, until the connection is taken down.
+    pub(crate) fn bind(&self, channel: Channel) {
+        let mut state = self.state.lock();
+        let unbound = match state.phase {
+            Phase::Established(_) => state.channel.replace(channel),
+            _ => Some(channel),
+        };
+        drop(state);
+        drop(unbound);
+    }
+
+    /// Returns true if somebody awaits replies of the client.
+    pub(crate) fn has_channel(&self) -> bool {
+        self.state.lock().channel.is_some()
+    }
+
+    /// Who awaits replies of the client.
+    pub(crate) fn channel(&self) -> Option<Channel> {
+        self.state.lock().channel.clone()
+    }
+
+    /// Begins to close, for this cause if it is the first. While an nfsd thread accepts the
+    /// connection it is that which has it taken down, by [`Self::settle`].
+    pub(crate) fn close(self: &Arc<Self>, cause: Cause) {
+        let is_doomed = {
+            let mut state = self.state.lock();
+            if !state.phase.close() {
+                return;
+            }
+            // Under the lock: whoever comes too late to close it knows that it closes.
+            self.is_closing.store(true, Relaxed);
+            state.phase.is_doomed()
+        };
+        self.report(cause);
+        self.inbox.close();
+        if is_doomed {
+            self.take_down();
+        }
+    }
+
+    /// Takes an item back that a queue has refused. A full queue closes the connection: a Call or reply
+    /// that is dropped while the connection stays leaves the client waiting for ever.
+    pub(crate) fn take_back<T>(self: &Arc<Self>, refused: Refused<T>, queue: Queue) -> T {
+        match refused {
+            Refused::Full(item) => {
+                self.close(Cause::Overflow(queue));
+                item
+            }
+            Refused::Closed(item) => item,
+        }
+    }
+
+    /// Whether it begins to close, or has: nothing is worth starting for it any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+
+    fn report(&self, cause: Cause) {
+        let (number, peer, (code, detail)) = (self.number, &self.peer, cause.code());
+        trace::close(number, code, detail);
+        self.device.history.add(number, peer, cause);
+        if cause.is_normal() {
+            return;
+        }
+        self.counters.closed_abnormally.inc();
+        if ratelimit() {
+            pr_warn!("connection {} of {} closed: {}\n", number, peer, cause);
+        }
+    }
+
+    /// Looks after the connection; `seconds` have passed since the last time.
+    pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
+        let (late, endpoint) = {
+            let mut state = self.state.lock();
+            state.waited = state.waited.saturating_add(seconds);
+            let (waited, calls) = (state.waited, state.calls);
+            match &state.phase {
+                Phase::Established(endpoint) => {
+                    let silent = calls == 0 && waited > counters::FIRST_CALL_SECONDS.get();
+                    (silent.then_some(Cause::Silent), Some(endpoint.clone()))
+                }
+                Phase::Pending(_) => {
+                    let late = waited > counters::PENDING_SECONDS.get();
+                    (late.then_some(Cause::AcceptTimeout), None)
+                }
+                Phase::Leaving(_) => {
+                    let is_late = state.waited > LEAVING_SECONDS;
+                    drop(state);
+                    if is_late {
+                        self.hang_up();
+                    }
+                    return;
+                }
+                _ => return,
+            }
+        };
+        match (late, endpoint) {
+            (Some(cause), _) => self.close(cause),
+            (None, Some(endpoint)) => endpoint.tick(seconds),
+            (None, None) => {}
+        }
+    }
+
+    /// Returns true if only its id is left, which waits for the peer to confirm the disconnect.
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Leaving(_))
+    }
+
+    /// How it is now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.state.lock();
+        Snapshot {
+            phase: state.phase.name(),
+            calls: state.calls,
+            unanswered: state.credits.unanswered(),
+            granted: state.credits.grant(),
+            held: state.credits.held(),
+            endpoint: state.phase.endpoint().cloned(),
+        }
+    }
+
+    /// Seconds since the peer has asked to connect.
+    pub(crate) fn age(&self) -> i64 {
+        seconds_since(self.since)
+    }
+
+    /// The peer's address.
+    pub(crate) fn peer(&self) -> &Addr {
+        &self.peer
+    }
+}
+
+/// How a connection is.
+pub(crate) struct Snapshot {
+    /// The name of its phase.
+    pub(crate) phase: &'static str,
+    /// Calls that have come.
+    pub(crate) calls: u64,
+    /// Calls that have no reply that is posted.
+    pub(crate) unanswered: u32,
+    /// Credits, the most that its next reply grants.
+    pub(crate) granted: u32,
+    /// The largest grant that its client may still be using.
+    pub(crate) held: u32,
+    /// Its hardware half, if it is established.
+    pub(crate) endpoint: Option<Arc<Endpoint>>,
+}
+
+impl Events for Shared {
+    fn established(this: ArcBorrow<'_, Self>) -> bool {
+        !this.is_closing()
+    }
+
+    fn event(this: ArcBorrow<'_, Self>, event: Event) {
+        let shared: Arc<Shared> = this.into();
+        match event {
+            Event::Gone(event) => {
+                shared.hang_up();
+                shared.close(Cause::Peer(event));
+            }
+            // The peer does not know of that.
+            Event::AddressGone(event) => shared.close(Cause::Peer(event)),
+            Event::DeviceRemoval => shared.close(Cause::DeviceRemoved),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Accepting: from a connection that waits to one that nfsd and the hardware serve.
+//!
+//! Runs in an nfsd thread, one at a time for a listener. What can fail is done before the peer is
+//! told; every error unwinds by dropping what was made.
+
+use super::listener::Listener;
+use crate::svc::{
+    close_reason::Cause,
+    conn::{
+        connection::Shared,
+        endpoint::{
+            self,
+            Endpoint, //
+        },
+        receives::Receives,
+        work::CHAIN, //
+    },
+    device::hardware::Hardware,
+    flow::receive::{
+        self,
+        Connection, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    cm::CmId,
+    cq::Share,
+    qp::{
+        Parts,
+        Qp, //
+    },
+    receive_buffer::RECEIVE_SIZE, //
+};
+use sunrpc::xprt::{
+    New,
+    Transport,
+    Vacant, //
+};
+use support::{
+    compat,
+    page::PAGE_SIZE,
+    trace, //
+};
+use svcrdma_proto::{
+    cm::{
+        private_data,
+        Thresholds,
+        DEFAULT_THRESHOLD, //
+    },
+    header::MAX_MESSAGE, //
+};
+
+/// The largest message that we send, in bytes: what a send buffer takes.
+const SEND_SIZE: u32 = 4096;
+
+// A send buffer is one page. A reply is never longer than its message may be, so it always has room.
+const _: () = assert!(SEND_SIZE as usize <= PAGE_SIZE);
+
+// The private data gives sizes in KiB, 256 at most: others would be rounded, and we break the promise.
+const _: () = assert!(SEND_SIZE % 1024 == 0 && RECEIVE_SIZE % 1024 == 0);
+const _: () = assert!(SEND_SIZE as usize <= MAX_MESSAGE && RECEIVE_SIZE <= MAX_MESSAGE);
+
+// Peers that say nothing send and take messages of this size.
+const _: () = assert!(SEND_SIZE >= DEFAULT_THRESHOLD && RECEIVE_SIZE >= DEFAULT_THRESHOLD as usize);
+
+/// Accepts the connection; when that fails it is closed.
+pub(crate) fn accept(
+    listener: &Transport<Listener, Arc<Shared>>,
+    shared: &Arc<Shared>,
+) -> Option<New<Connection>> {
+    let id = shared.take_pending()?;
+    let accepted = try_accept(listener, shared, id);
+    accepted
+        .inspect_err(|e| {
+            trace::accept(shared.number(), e.to_errno(), 0, 0, 0);
+            shared.close(Cause::Accept(e.to_errno()));
+            shared.settle(None);
+            // Calls may have come, and nobody will take them.
+            shared.inbox.close();
+            while let Some(call) = shared.inbox.pop() {
+                receive::discard(shared, call);
+            }
+        })
+        .ok()
+}
+
+fn try_accept(
+    listener: &Transport<Listener, Arc<Shared>>,
+    shared: &Arc<Shared>,
+    id: CmId<Shared>,
+) -> Result<New<Connection>> {
+    let vacant = Vacant::new()?;
+    let (local, peer) = (id.local(), id.peer());
+    let endpoint = shared.device.with_hardware(|hardware| {
+        let receives = Receives::new(hardware, shared)?;
+        let vector = hardware.next_vector();
+        let receive_cq = hardware.receive_cq(receives.pool().max(), vector)?;
+        let cqs = (receive_cq, hardware.send_cq(vector)?);
+        let endpoint = new_endpoint(hardware, shared, receives, &cqs, listener.max_pages())?;
+        let qp = new_qp(hardware, id, &endpoint, cqs)?;
+        endpoint.receives.begin()?;
+        connect(hardware, shared, &endpoint, qp)?;
+        Ok(endpoint)
+    })?;
+    shared.counters.accepted.inc();
+    let Thresholds { receive, send, .. } = endpoint.thresholds;
+    let credits = shared.snapshot().granted;
+    trace::accept(shared.number(), 0, receive, send, credits);
+    let inbox = shared.inbox.clone();
+    let connection = Connection { endpoint };
+    Ok(vacant.connection(listener, connection, inbox, &local, &peer))
+}
+
+/// Entries of completion queues, for Receives and for all else.
+type Cqs = (Share, Share);
+
+fn new_endpoint(
+    hardware: &Hardware,
+    shared: &Arc<Shared>,
+    receives: Arc<Receives>,
+    cqs: &Cqs,
+    max_pages: u32,
+) -> Result<Arc<Endpoint>> {
+    let thresholds = Thresholds::negotiate(
+        SEND_SIZE,
+        RECEIVE_SIZE as u32,
+        hardware.limits.mem_mgt_extensions,
+        &shared.offer.peer,
+    );
+    let parts = endpoint::Parts {
+        depth: hardware.send_depth,
+        thresholds,
+        max_pages,
+        copies: hardware.copies,
+        receives,
+        queues: [cqs.0.health(), cqs.1.health()],
+    };
+    Endpoint::new(shared.clone(), parts)
+}
+
+fn new_qp(
+    hardware: &Hardware,
+    id: CmId<Shared>,
+    endpoint: &Arc<Endpoint>,
+    (receive_cq, send_cq): Cqs,
+) -> Result<Qp<Endpoint, Shared>> {
+    let parts = Parts {
+        pd: &hardware.pd,
+        receives: endpoint.receives.pool(),
+        receive_cq,
+        send_cq,
+        depth: hardware.send_depth,
+        chain: CHAIN,
+        max_sge: hardware.max_sge,
+        max_read_sge: hardware.max_read_sge,
+    };
+    Qp::new(id, endpoint.clone(), parts)
+}
+
+/// Tells the peer, and lets the endpoint post. From the first on Calls may come. Whoever closes the
+/// connection has the endpoint taken down: to wait for the hardware here would be to have the device
+/// wait, as its mutex is held.
+fn connect(
+    hardware: &Hardware,
+    shared: &Arc<Shared>,
+    endpoint: &Arc<Endpoint>,
+    qp: Qp<Endpoint, Shared>,
+) -> Result {
+    let reads = u32::from(shared.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
+    let can_invalidate = hardware.limits.mem_mgt_extensions;
+    let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32, can_invalidate);
+    // First, as it may hang up at once.
+    shared.set_has_peer(true);
+    let accepted = qp
+        .id()
+        .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX))
+        .inspect_err(|_| shared.set_has_peer(false));
+    endpoint.open(qp);
+    shared.settle(Some(endpoint));
+    match shared.is_closing() {
+        true => accepted.and(Err(compat::enotconn())),
+        false => accepted,
+    }
+}
