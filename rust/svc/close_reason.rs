@@ -7,7 +7,7 @@ use rdma::completion::Status;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum CloseReason {
     /// nfsd has closed it: idle, stopped, or asked by a protocol.
     Server,
     /// The peer has disconnected, or the connection manager says that it is gone: its event.
@@ -74,35 +74,35 @@ pub(crate) enum Queue {
     Pages,
 }
 
-impl Cause {
+impl CloseReason {
     /// The number in the trace event, and what belongs to it.
     pub(crate) fn code(self) -> (u32, i32) {
         match self {
-            Cause::Server => (0, 0),
-            Cause::Peer(event) => (1, i32::try_from(event).unwrap_or(0)),
-            Cause::DeviceRemoved => (2, 0),
-            Cause::ListenerGone => (3, 0),
-            Cause::Accept(errno) => (4, errno),
-            Cause::AcceptTimeout => (5, 0),
-            Cause::Busy => (6, 0),
-            Cause::CreditOverrun => (7, 0),
-            Cause::Receive(status) => (8, status),
-            Cause::Send(status) => (9, status),
-            Cause::Post(errno) => (10, errno),
-            Cause::QueuePair => (11, 0),
-            Cause::Stalled => (12, 0),
-            Cause::NoMemory => (13, 0),
-            Cause::Results(errno) => (14, errno),
-            Cause::Silent => (15, 0),
-            Cause::Released => (16, 0),
-            Cause::NoMessage => (17, 0),
-            Cause::Dropped => (18, 0),
-            Cause::CompletionQueue => (19, 0),
-            Cause::Unasked => (20, 0),
-            Cause::Invalidation => (21, 0),
-            Cause::Overflow(queue) => (22, queue.number()),
-            Cause::PageShortage => (23, 0),
-            Cause::TooSlow => (24, 0),
+            CloseReason::Server => (0, 0),
+            CloseReason::Peer(event) => (1, i32::try_from(event).unwrap_or(0)),
+            CloseReason::DeviceRemoved => (2, 0),
+            CloseReason::ListenerGone => (3, 0),
+            CloseReason::Accept(errno) => (4, errno),
+            CloseReason::AcceptTimeout => (5, 0),
+            CloseReason::Busy => (6, 0),
+            CloseReason::CreditOverrun => (7, 0),
+            CloseReason::Receive(status) => (8, status),
+            CloseReason::Send(status) => (9, status),
+            CloseReason::Post(errno) => (10, errno),
+            CloseReason::QueuePair => (11, 0),
+            CloseReason::Stalled => (12, 0),
+            CloseReason::NoMemory => (13, 0),
+            CloseReason::Results(errno) => (14, errno),
+            CloseReason::Silent => (15, 0),
+            CloseReason::Released => (16, 0),
+            CloseReason::NoMessage => (17, 0),
+            CloseReason::Dropped => (18, 0),
+            CloseReason::CompletionQueue => (19, 0),
+            CloseReason::Unasked => (20, 0),
+            CloseReason::Invalidation => (21, 0),
+            CloseReason::Overflow(queue) => (22, queue.number()),
+            CloseReason::PageShortage => (23, 0),
+            CloseReason::TooSlow => (24, 0),
         }
     }
 
@@ -110,47 +110,49 @@ impl Cause {
     pub(crate) fn is_normal(self) -> bool {
         matches!(
             self,
-            Cause::Server
-                | Cause::Peer(_)
-                | Cause::Released
-                | Cause::DeviceRemoved
-                | Cause::ListenerGone
+            CloseReason::Server
+                | CloseReason::Peer(_)
+                | CloseReason::Released
+                | CloseReason::DeviceRemoved
+                | CloseReason::ListenerGone
         )
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Server => f.write_str("closed by the server"),
-            Cause::Peer(event) => write!(f, "closed by the peer (event {event})"),
-            Cause::Released => f.write_str("released by an admin"),
-            Cause::DeviceRemoved => f.write_str("the device was removed"),
-            Cause::ListenerGone => f.write_str("the listener was removed"),
-            Cause::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
-            Cause::AcceptTimeout => f.write_str("not accepted in time"),
-            Cause::Silent => f.write_str("no first Call in time"),
-            Cause::Busy => f.write_str("too many connections wait to be accepted"),
-            Cause::CreditOverrun => f.write_str("more Calls than credits"),
-            Cause::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
-            Cause::NoMessage => f.write_str("immediate data, and no message"),
-            Cause::Send(status) => {
+            CloseReason::Server => f.write_str("closed by the server"),
+            CloseReason::Peer(event) => write!(f, "closed by the peer (event {event})"),
+            CloseReason::Released => f.write_str("released by an admin"),
+            CloseReason::DeviceRemoved => f.write_str("the device was removed"),
+            CloseReason::ListenerGone => f.write_str("the listener was removed"),
+            CloseReason::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
+            CloseReason::AcceptTimeout => f.write_str("not accepted in time"),
+            CloseReason::Silent => f.write_str("no first Call in time"),
+            CloseReason::Busy => f.write_str("too many connections wait to be accepted"),
+            CloseReason::CreditOverrun => f.write_str("more Calls than credits"),
+            CloseReason::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
+            CloseReason::NoMessage => f.write_str("immediate data, and no message"),
+            CloseReason::Send(status) => {
                 write!(f, "Send, Read or Write failed: {}", status_name(*status))
             }
-            Cause::Post(errno) => write!(f, "work could not be posted (error {errno})"),
-            Cause::QueuePair => f.write_str("the device reports an error of the queue pair"),
-            Cause::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
-            Cause::NoMemory => f.write_str("no memory for a Call or its reply"),
-            Cause::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
-            Cause::Dropped => f.write_str("nfsd has dropped a Call"),
-            Cause::CompletionQueue => f.write_str("a completion queue has failed"),
-            Cause::Unasked => f.write_str("too many messages that nobody waits for"),
-            Cause::Invalidation => f.write_str("a registration of the server was invalidated"),
-            Cause::Overflow(queue) => write!(f, "queue full: {}", queue.name()),
-            Cause::PageShortage => {
+            CloseReason::Post(errno) => write!(f, "work could not be posted (error {errno})"),
+            CloseReason::QueuePair => f.write_str("the device reports an error of the queue pair"),
+            CloseReason::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
+            CloseReason::NoMemory => f.write_str("no memory for a Call or its reply"),
+            CloseReason::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
+            CloseReason::Dropped => f.write_str("nfsd has dropped a Call"),
+            CloseReason::CompletionQueue => f.write_str("a completion queue has failed"),
+            CloseReason::Unasked => f.write_str("too many messages that nobody waits for"),
+            CloseReason::Invalidation => {
+                f.write_str("a registration of the server was invalidated")
+            }
+            CloseReason::Overflow(queue) => write!(f, "queue full: {}", queue.name()),
+            CloseReason::PageShortage => {
                 f.write_str("pages are short, and the peer does not serve its Reads")
             }
-            Cause::TooSlow => f.write_str("the peer is slower than minimum_rate"),
+            CloseReason::TooSlow => f.write_str("the peer is slower than minimum_rate"),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! they are written, so connecting may wait for a reader, but no Call does.
 
 use super::{
-    conn::connection::Shared,
+    conn::connection::Connection,
     device::Device,
     Server, //
 };
@@ -61,24 +61,24 @@ fn show_connections(server: &Server, m: &SeqFile) {
          standing behind_seconds credits_held receives receives_posted\n"
     );
     server.devices.for_each(|device| {
-        device.for_each(|shared| {
-            if !shared.is_leaving() {
-                show_connection(device, shared, m);
+        device.for_each(|connection| {
+            if !connection.is_leaving() {
+                show_connection(device, connection, m);
             }
         });
     });
 }
 
-fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
-    let now = shared.snapshot();
+fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
+    let now = connection.snapshot();
     seq_print!(
         m,
         "{} {} {} {} {} {} {} {}",
         device.name(),
-        shared.number(),
-        shared.peer(),
+        connection.number(),
+        connection.peer(),
         now.phase,
-        shared.age(),
+        connection.age(),
         now.calls,
         now.unanswered,
         now.granted
@@ -105,8 +105,8 @@ fn show_connection(device: &Device, shared: &Shared, m: &SeqFile) {
     seq_print!(
         m,
         " {} {} {} {}",
-        shared.counters.namespace.number,
-        shared.standing().name(),
+        connection.counters.namespace.number,
+        connection.standing().name(),
         behind,
         now.held
     );
@@ -140,7 +140,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
          calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
     );
     server.devices.for_each(|device| {
-        let stock = device.pools.count();
+        let stock = device.pool.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,

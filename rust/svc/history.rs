@@ -2,7 +2,7 @@
 
 //! History: the last connections of a device that have closed, and why.
 
-use super::close_reason::Cause;
+use super::close_reason::CloseReason;
 use core::pin::Pin;
 use kernel::{
     new_spinlock,
@@ -26,7 +26,7 @@ const CLOSES: usize = 32;
 struct Close {
     number: u64,
     peer: Addr,
-    cause: Cause,
+    reason: CloseReason,
     at: Instant<Monotonic>,
 }
 
@@ -58,14 +58,14 @@ impl History {
     /// Remembers that the connection `number` of `peer` closes.
     // Addresses are large: they are to be on the stack here only.
     #[inline(never)]
-    pub(crate) fn add(&self, number: u64, peer: &Addr, cause: Cause) {
+    pub(crate) fn add(&self, number: u64, peer: &Addr, reason: CloseReason) {
         let mut inner = self.0.lock();
         let next = inner.next;
         if let Some(slot) = inner.closes.get_mut(next) {
             *slot = Some(Close {
                 number,
                 peer: *peer,
-                cause,
+                reason,
                 at: Instant::now(),
             });
         }
@@ -86,7 +86,7 @@ impl History {
                 close.number,
                 close.peer,
                 seconds_since(close.at),
-                close.cause
+                close.reason
             );
         }
     }

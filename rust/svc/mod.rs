@@ -20,7 +20,7 @@
 //! them into; `shortage` closes connections that keep pages others wait for.
 //! `watchdog` closes what makes no progress and looks after the table of `ports` that listen,
 //! `stats` counts in each network namespace, and `view` shows what there is; `history` remembers
-//! what has ended, and `cause` says why.
+//! what has ended, and `reason` says why.
 
 mod close_reason;
 mod conn;
@@ -70,7 +70,7 @@ pub(crate) const IDENT: c_int = 0x5253;
 pub(crate) struct Server {
     /// Devices and their connections.
     pub(crate) devices: Arc<Devices>,
-    /// Where connections are torn down and pools refilled.
+    /// Where connections are torn down and pool refilled.
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     ports: Ports,
@@ -110,7 +110,7 @@ pub(crate) struct Flush(pub(crate) Arc<Server>);
 impl Drop for Flush {
     fn drop(&mut self) {
         self.0.queue.flush();
-        // What ran may have queued the refill of a device's pools.
+        // What ran may have queued the refill of a device's pool.
         self.0.queue.flush();
     }
 }

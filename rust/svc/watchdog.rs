@@ -4,7 +4,7 @@
 //! progress, or everything if an admin wants the module to be released, and adjust what is pooled.
 
 use super::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     counters,
     device::{
         shortage,
@@ -50,7 +50,7 @@ impl Server {
     pub(crate) fn release(&self) {
         if self.ports.release() {
             self.devices
-                .for_each(|device| device.close_all(Cause::Released));
+                .for_each(|device| device.close_all(CloseReason::Released));
         }
     }
 }
@@ -59,7 +59,7 @@ impl Tick for Device {
     const MSECS: u32 = shortage::INTERVAL;
 
     fn tick(self: &Arc<Self>) {
-        let look = self.pools.number_look();
+        let look = self.pool.number_look();
         self.end_shortages(look);
         if look % SHORTAGE_LOOKS == 0 {
             self.look(SECONDS);

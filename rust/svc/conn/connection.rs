@@ -2,12 +2,12 @@
 
 //! Connections: their phases, and why they end.
 //!
-//! A connection has three parts, as three parties let go of it at their own time. [`Connection`] is
+//! A connection has three parts, as three parties let go of it at their own time. [`Xprt`] is
 //! nfsd's: it lives as long as the `svc_xprt`. The [`Endpoint`] is the hardware's: queue pair and
 //! id, given back soon after the connection begins to close (the id when the peer knows of it).
-//! [`Shared`] is what both need.
+//! [`Connection`] is what both need.
 //!
-//! Whoever finds a reason to end a connection calls [`Shared::close`]. The first cause is kept and
+//! Whoever finds a reason to end a connection calls [`Connection::close`]. The first cause is kept and
 //! reported; the rest happens on our workqueue. In any process context, unless said otherwise. The lock
 //! is a leaf, also under the Fifo's: nothing is called back under it.
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::svc::{
     close_reason::{
-        Cause,
+        CloseReason,
         Queue, //
     },
     counters::{
@@ -98,7 +98,7 @@ pub(crate) struct State {
 
 /// What nfsd and the hardware share of a connection.
 #[pin_data]
-pub(crate) struct Shared {
+pub(crate) struct Connection {
     number: u64,
     peer: Addr,
     since: Instant<Monotonic>,
@@ -119,7 +119,7 @@ pub(crate) struct Shared {
     pub(crate) is_validated: AtomicFlag,
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
-    work: Work<Shared>,
+    work: Work<Connection>,
 }
 
 /// What a peer tells when it connects.
@@ -132,10 +132,10 @@ pub(crate) struct Offer {
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Shared { self.work }
+    impl HasWork<Self> for Connection { self.work }
 }
 
-impl Shared {
+impl Connection {
     /// Makes one for a peer that wants to connect. May sleep.
     pub(crate) fn new(
         number: u64,
@@ -184,12 +184,12 @@ impl Shared {
     }
 
     /// The id waits to be accepted. Nobody else knows the connection yet.
-    pub(crate) fn set_pending(&self, id: CmId<Shared>) {
+    pub(crate) fn set_pending(&self, id: CmId<Connection>) {
         self.state.lock().phase = Phase::Pending(id);
     }
 
     /// Takes the id to accept it; none if the connection is closing.
-    pub(crate) fn take_pending(&self) -> Option<CmId<Shared>> {
+    pub(crate) fn take_pending(&self) -> Option<CmId<Connection>> {
         self.state.lock().phase.take_pending()
     }
 
@@ -234,7 +234,7 @@ impl Shared {
 
     /// Begins to close, for this cause if it is the first. While an nfsd thread accepts the
     /// connection it is that which has it taken down, by [`Self::settle`].
-    pub(crate) fn close(self: &Arc<Self>, cause: Cause) {
+    pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
         let is_doomed = {
             let mut state = self.state.lock();
             if !state.phase.close() {
@@ -244,7 +244,7 @@ impl Shared {
             self.is_closing.store(true, Relaxed);
             state.phase.is_doomed()
         };
-        self.report(cause);
+        self.report(reason);
         self.inbox.close();
         if is_doomed {
             self.take_down();
@@ -256,7 +256,7 @@ impl Shared {
     pub(crate) fn take_back<T>(self: &Arc<Self>, refused: Refused<T>, queue: Queue) -> T {
         match refused {
             Refused::Full(item) => {
-                self.close(Cause::Overflow(queue));
+                self.close(CloseReason::Overflow(queue));
                 item
             }
             Refused::Closed(item) => item,
@@ -268,16 +268,16 @@ impl Shared {
         self.is_closing.load(Relaxed)
     }
 
-    fn report(&self, cause: Cause) {
-        let (number, peer, (code, detail)) = (self.number, &self.peer, cause.code());
+    fn report(&self, reason: CloseReason) {
+        let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
-        self.device.history.add(number, peer, cause);
-        if cause.is_normal() {
+        self.device.history.add(number, peer, reason);
+        if reason.is_normal() {
             return;
         }
         self.counters.closed_abnormally.inc();
         if ratelimit() {
-            pr_warn!("connection {} of {} closed: {}\n", number, peer, cause);
+            pr_warn!("connection {} of {} closed: {}\n", number, peer, reason);
         }
     }
 
@@ -290,11 +290,14 @@ impl Shared {
             match &state.phase {
                 Phase::Established(endpoint) => {
                     let silent = calls == 0 && waited > counters::FIRST_CALL_SECONDS.get();
-                    (silent.then_some(Cause::Silent), Some(endpoint.clone()))
+                    (
+                        silent.then_some(CloseReason::Silent),
+                        Some(endpoint.clone()),
+                    )
                 }
                 Phase::Pending(_) => {
                     let late = waited > counters::PENDING_SECONDS.get();
-                    (late.then_some(Cause::AcceptTimeout), None)
+                    (late.then_some(CloseReason::AcceptTimeout), None)
                 }
                 Phase::Leaving(_) => {
                     let is_late = state.waited > LEAVING_SECONDS;
@@ -308,7 +311,7 @@ impl Shared {
             }
         };
         match (late, endpoint) {
-            (Some(cause), _) => self.close(cause),
+            (Some(reason), _) => self.close(reason),
             (None, Some(endpoint)) => endpoint.tick(seconds),
             (None, None) => {}
         }
@@ -359,21 +362,21 @@ pub(crate) struct Snapshot {
     pub(crate) endpoint: Option<Arc<Endpoint>>,
 }
 
-impl Events for Shared {
+impl Events for Connection {
     fn established(this: ArcBorrow<'_, Self>) -> bool {
         !this.is_closing()
     }
 
     fn event(this: ArcBorrow<'_, Self>, event: Event) {
-        let shared: Arc<Shared> = this.into();
+        let connection: Arc<Connection> = this.into();
         match event {
             Event::Gone(event) => {
-                shared.hang_up();
-                shared.close(Cause::Peer(event));
+                connection.hang_up();
+                connection.close(CloseReason::Peer(event));
             }
             // The peer does not know of that.
-            Event::AddressGone(event) => shared.close(Cause::Peer(event)),
-            Event::DeviceRemoval => shared.close(Cause::DeviceRemoved),
+            Event::AddressGone(event) => connection.close(CloseReason::Peer(event)),
+            Event::DeviceRemoval => connection.close(CloseReason::DeviceRemoved),
         }
     }
 }

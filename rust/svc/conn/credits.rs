@@ -2,18 +2,18 @@
 
 //! Credits: what a connection's messages do to them, under the lock of its state.
 
-use super::connection::Shared;
-use crate::svc::close_reason::Cause;
+use super::connection::Connection;
+use crate::svc::close_reason::CloseReason;
 use kernel::sync::Arc;
 
-impl Shared {
+impl Connection {
     /// A Call has come that asks for so many credits, if that is known; none if it is one too many.
-    pub(crate) fn count_call(self: &Arc<Self>, requested: Option<u32>) -> Option<Unanswered> {
+    pub(crate) fn count_call(self: &Arc<Self>, requested: Option<u32>) -> Option<CallCredit> {
         let mut state = self.state.lock();
         state.calls = state.calls.wrapping_add(1);
         let counted = state.credits.on_call(requested);
         drop(state);
-        counted.ok().map(|()| Unanswered(self.clone()))
+        counted.ok().map(|()| CallCredit(self.clone()))
     }
 
     /// A message has come that costs no credit and that nobody waits for: too many of them end the
@@ -21,7 +21,7 @@ impl Shared {
     pub(crate) fn count_unasked(self: &Arc<Self>) {
         let counted = self.state.lock().credits.on_unasked();
         if counted.is_err() {
-            self.close(Cause::Unasked);
+            self.close(CloseReason::Unasked);
         }
     }
 
@@ -63,9 +63,9 @@ impl Shared {
 /// A Call that counts against its connection's credits. It goes with the Call, which is dropped when
 /// the last work request of its reply is about to be posted, and before its Receive buffer is: the
 /// client's next Call finds room. Dropping it takes the connection's lock.
-pub(crate) struct Unanswered(Arc<Shared>);
+pub(crate) struct CallCredit(Arc<Connection>);
 
-impl Drop for Unanswered {
+impl Drop for CallCredit {
     fn drop(&mut self) {
         self.0.state.lock().credits.on_end();
     }

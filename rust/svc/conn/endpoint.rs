@@ -6,7 +6,7 @@
 //! completions alike; nobody ever sleeps for room.
 
 use super::{
-    connection::Shared,
+    connection::Connection,
     quota::Quota,
     receives::Receives,
     space::Space,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::svc::{
     close_reason::{
-        Cause,
+        CloseReason,
         Queue, //
     },
     counters,
@@ -85,7 +85,7 @@ pub(crate) struct Parts {
 /// The hardware half of a connection.
 #[pin_data]
 pub(crate) struct Endpoint {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) thresholds: Thresholds,
     /// The pages that nfsd takes with a Call.
     pub(crate) max_pages: u32,
@@ -103,12 +103,12 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(crate) quota: SpinLock<Quota>,
     #[pin]
-    pub(crate) send_queue: SendQueue<Work, Endpoint, Shared>,
+    pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
 }
 
 impl Endpoint {
     /// Makes one that does not post yet. May sleep.
-    pub(crate) fn new(shared: Arc<Shared>, parts: Parts) -> Result<Arc<Self>> {
+    pub(crate) fn new(connection: Arc<Connection>, parts: Parts) -> Result<Arc<Self>> {
         let Parts {
             depth,
             thresholds,
@@ -118,13 +118,13 @@ impl Endpoint {
             queues,
         } = parts;
         // Each Call is a Read or a reply, and never both at once.
-        let calls = shared.max_calls as usize;
+        let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
         let send_queue = SendQueue::new(&Size { depth, waiting })?;
         Arc::pin_init(
             pin_init!(Self {
-                shared,
+                connection,
                 thresholds,
                 max_pages,
                 copies,
@@ -142,7 +142,7 @@ impl Endpoint {
     }
 
     /// Opens the gate, and posts what waits.
-    pub(crate) fn open(&self, qp: Qp<Endpoint, Shared>) {
+    pub(crate) fn open(&self, qp: Qp<Endpoint, Connection>) {
         self.send_queue.open(qp);
         self.pump();
     }
@@ -155,7 +155,7 @@ impl Endpoint {
     /// The work, as the connection closes. The caller that ends posting has it closed.
     pub(crate) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
         let pushed = self.send_queue.push(work, call);
-        pushed.map_err(|refused| self.shared.take_back(refused, Queue::Work))?;
+        pushed.map_err(|refused| self.connection.take_back(refused, Queue::Work))?;
         self.pump();
         Ok(())
     }
@@ -166,12 +166,12 @@ impl Endpoint {
             match self.send_queue.step() {
                 Step::Idle => return,
                 Step::Full => {
-                    self.shared.counters.send_queue_waits.inc();
+                    self.connection.counters.send_queue_waits.inc();
                     return;
                 }
-                Step::Posted(count) => self.shared.counters.work_requests.add(count),
+                Step::Posted(count) => self.connection.counters.work_requests.add(count),
                 Step::Failed(e) => {
-                    self.shared.close(Cause::Post(e.to_errno()));
+                    self.connection.close(CloseReason::Post(e.to_errno()));
                     return;
                 }
             }
@@ -179,13 +179,13 @@ impl Endpoint {
     }
 
     /// Closes the gate, gives the queue pair back, then all work; returns the id. Sleeps.
-    pub(crate) fn take_down(&self) -> Option<CmId<Shared>> {
+    pub(crate) fn take_down(&self) -> Option<CmId<Connection>> {
         let id = self.send_queue.shut(|work| self.finish(work, false));
         while let Some(call) = self.take_unread() {
-            receive::discard(&self.shared, call);
+            receive::discard(&self.connection, call);
         }
-        let device = &self.shared.device;
-        if device.pools.forget(self.shared.number()) {
+        let device = &self.connection.device;
+        if device.pool.forget(self.connection.number()) {
             device.want_refill();
         }
         id
@@ -210,28 +210,28 @@ impl Endpoint {
 
     /// A reply is going to be queued: its pages count until [`Self::put_reply`].
     pub(crate) fn hold(&self, reply: &Reply) {
-        self.space.take(&self.shared.device.held, reply.pages());
+        self.space.take(&self.connection.device.held, reply.pages());
     }
 
     /// Takes a reply back that was queued, or could not be.
     pub(crate) fn put_reply(&self, reply: KBox<Reply>) {
         let pages = reply.pages();
-        self.shared.device.pools.put_reply(reply);
-        if self.space.put(&self.shared.device.held, pages) {
-            self.shared.inbox.wake();
+        self.connection.device.pool.put_reply(reply);
+        if self.space.put(&self.connection.device.held, pages) {
+            self.connection.inbox.wake();
         }
     }
 
     /// Returns true if nfsd may take another Call, see [`Space::is_there`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
-        let waits = &self.shared.counters.reply_waits;
+        let waits = &self.connection.counters.reply_waits;
         self.space
-            .is_there(&self.shared.device.held, running, || waits.inc())
+            .is_there(&self.connection.device.held, running, || waits.inc())
     }
 
     /// A Call gets its Reply: returns the credits to grant with it.
     pub(crate) fn count_reply(&self) -> u32 {
-        let (granted, asks_for_more) = self.shared.count_reply(self.most_credits());
+        let (granted, asks_for_more) = self.connection.count_reply(self.most_credits());
         if asks_for_more {
             self.receives.grow_later();
         }
@@ -241,7 +241,7 @@ impl Endpoint {
     /// Returns the most credits that the client may have, whatever there are buffers for.
     fn most_credits(&self) -> u32 {
         let most = counters::CREDITS.get().min(self.receives.most_credits());
-        most.min(self.shared.most_credits())
+        most.min(self.connection.most_credits())
     }
 
     /// Asks to read `pages` more pages, see [`Quota::take`].
@@ -265,13 +265,16 @@ impl Endpoint {
 
     /// Pages that it may have for Read chunks.
     fn share(&self) -> usize {
-        self.shared.device.pools.share(self.shared.standing())
+        self.connection
+            .device
+            .pool
+            .share(self.connection.standing())
     }
 
     /// A message has come that nobody waits for.
     pub(crate) fn ignore(&self) {
-        self.shared.counters.ignored.inc();
-        self.shared.count_unasked();
+        self.connection.counters.ignored.inc();
+        self.connection.count_unasked();
     }
 
     /// How much it has to do.
@@ -294,13 +297,13 @@ impl Endpoint {
 
     /// Whether it has pages for Read chunks, and Calls wait for some.
     fn keeps_read_pages(&self) -> bool {
-        let standing = self.shared.standing();
-        self.quota.lock().used() > 0 && self.shared.device.pools.is_short(standing)
+        let standing = self.connection.standing();
+        self.quota.lock().used() > 0 && self.connection.device.pool.is_short(standing)
     }
 
     /// Whether its replies have pages, and those of all have as many as they may.
     fn keeps_reply_pages(&self) -> bool {
-        self.shared.device.held.is_full() && self.space.held() > 0
+        self.connection.device.held.is_full() && self.space.held() > 0
     }
 
     /// nfsd has dropped a Call, and the client would wait for its answer for ever: the next tick closes
@@ -315,22 +318,22 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn tick(&self, seconds: u32) {
         if self.failed.load(Relaxed) {
-            self.shared.close(Cause::QueuePair);
+            self.connection.close(CloseReason::QueuePair);
             return;
         }
         if self.queues.iter().any(|queue| queue.is_broken()) {
-            self.shared.close(Cause::CompletionQueue);
+            self.connection.close(CloseReason::CompletionQueue);
             return;
         }
         if self.dropped.load(Relaxed) {
-            self.shared.close(Cause::Dropped);
+            self.connection.close(CloseReason::Dropped);
             return;
         }
         backchannel::tick(self, seconds);
         self.receives.tick();
         match self.send_queue.tick(seconds, counters::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
-            Err(e) => self.shared.close(Cause::Post(e.to_errno())),
+            Err(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }
     }
 
@@ -338,8 +341,8 @@ impl Endpoint {
     fn judge(&self, age: &progress::Age) {
         let patience = self.patience();
         match (age.behind > patience, age.oldest > patience) {
-            (true, true) => self.shared.close(Cause::Stalled),
-            (true, false) => self.shared.close(Cause::TooSlow),
+            (true, true) => self.connection.close(CloseReason::Stalled),
+            (true, false) => self.connection.close(CloseReason::TooSlow),
             _ => {}
         }
     }
@@ -363,15 +366,15 @@ impl Handler for Endpoint {
     }
 
     fn unfit(this: ArcBorrow<'_, Self>, what: Unfit) {
-        this.shared.close(match what {
-            Unfit::Immediate => Cause::NoMessage,
-            Unfit::Invalidation => Cause::Invalidation,
+        this.connection.close(match what {
+            Unfit::Immediate => CloseReason::NoMessage,
+            Unfit::Invalidation => CloseReason::Invalidation,
         });
     }
 
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
         if !status.is_flush() {
-            this.shared.close(Cause::Receive(status.code()));
+            this.connection.close(CloseReason::Receive(status.code()));
         }
     }
 
@@ -380,7 +383,7 @@ impl Handler for Endpoint {
         if !status.is_success() {
             // What else is posted is flushed; `take_down` gives it all back.
             if !status.is_flush() {
-                this.shared.close(Cause::Send(status.code()));
+                this.connection.close(CloseReason::Send(status.code()));
             }
             return;
         }

@@ -6,7 +6,7 @@
 //! is under the lock of the connection's state.
 
 use super::{
-    connection::Shared,
+    connection::Connection,
     endpoint::Endpoint, //
 };
 use kernel::sync::Arc;
@@ -15,7 +15,7 @@ use rdma::cm::CmId;
 /// The phase of a connection.
 pub(crate) enum Phase {
     /// The peer waits to be accepted.
-    Pending(CmId<Shared>),
+    Pending(CmId<Connection>),
     /// An nfsd thread has taken the id and accepts it.
     Accepting,
     /// Calls come in.
@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     /// The first cause is known; our workqueue takes the rest down.
     Closing(Doomed),
     /// The queue pair is gone; the peer has not confirmed yet that it knows.
-    Leaving(CmId<Shared>),
+    Leaving(CmId<Connection>),
     /// Nothing of the hardware is left.
     Dead,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Phase {
 /// What is to be taken down when a connection closes.
 pub(crate) enum Doomed {
     /// An id that was not accepted, or whose queue pair is gone.
-    Id(CmId<Shared>),
+    Id(CmId<Connection>),
     /// An accepted connection.
     Endpoint(Arc<Endpoint>),
     /// What comes of accepting, which goes on: whoever does that says, with [`Phase::settle`].
@@ -70,7 +70,7 @@ impl Phase {
     }
 
     /// Begins to accept what is pending, and returns its id.
-    pub(crate) fn take_pending(&mut self) -> Option<CmId<Shared>> {
+    pub(crate) fn take_pending(&mut self) -> Option<CmId<Connection>> {
         match core::mem::replace(self, Self::Accepting) {
             Self::Pending(id) => Some(id),
             other => {

@@ -10,7 +10,7 @@
 //! Locking: a mutex lets one thread change the number at a time. The connection's lock is taken under
 //! it, so that what is asked for is not older than what there is.
 
-use super::connection::Shared;
+use super::connection::Connection;
 use crate::svc::{
     counters,
     device::hardware::Hardware,
@@ -41,7 +41,7 @@ use svcrdma_proto::receives::backed;
 /// The Receive buffers of a connection.
 #[pin_data]
 pub(crate) struct Receives {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     pool: Arc<ReceivePool<CallState>>,
     /// Whether there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
@@ -63,22 +63,22 @@ impl WorkItem for Receives {
     /// Makes buffers that were asked for; after a tick, gives back those that are not needed. Sleeps.
     fn run(this: Arc<Receives>) {
         if this.is_due.xchg(false, Full) {
-            this.resize(Shared::look);
+            this.resize(Connection::look);
             this.pool.trim();
         } else {
-            this.resize(Shared::wanted_credits);
+            this.resize(Connection::wanted_credits);
         }
     }
 }
 
 impl Receives {
     /// Makes it without buffers. May sleep.
-    pub(crate) fn new(hardware: &Hardware, shared: &Arc<Shared>) -> Result<Arc<Self>> {
-        let max = hardware.max_receives(shared.max_credits) as usize;
-        let pool = ReceivePool::new(&hardware.pd, max, shared.device.receives.clone())?;
+    pub(crate) fn new(hardware: &Hardware, connection: &Arc<Connection>) -> Result<Arc<Self>> {
+        let max = hardware.max_receives(connection.max_credits) as usize;
+        let pool = ReceivePool::new(&hardware.pd, max, connection.device.receives.clone())?;
         Arc::pin_init(
             pin_init!(Self {
-                shared: shared.clone(),
+                connection: connection.clone(),
                 pool,
                 takes_callbacks: AtomicFlag::new(false),
                 is_due: AtomicFlag::new(false),
@@ -104,19 +104,19 @@ impl Receives {
     /// was just made. May sleep.
     pub(crate) fn begin(&self) -> Result {
         let _resizing = self.resizing.lock();
-        let (_, made) = self.pool.resize(self.shared.backed(), 0, None);
+        let (_, made) = self.pool.resize(self.connection.backed(), 0, None);
         made
     }
 
     /// Makes more buffers soon. In any context.
     pub(crate) fn grow_later(self: &Arc<Self>) {
         // An error means that it is queued already.
-        let _ = self.shared.queue.enqueue(self.clone());
+        let _ = self.connection.queue.enqueue(self.clone());
     }
 
     /// A backchannel was bound: makes buffers for replies to callbacks. May sleep.
     pub(crate) fn bind(&self) {
-        self.resize(Shared::backed);
+        self.resize(Connection::backed);
     }
 
     /// Returns true if there are buffers for replies to callbacks. In any context.
@@ -134,12 +134,12 @@ impl Receives {
     /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
     // Out of line: its frame would be that of the watchdog's tick.
     #[inline(never)]
-    fn resize(&self, wanted: impl FnOnce(&Shared) -> u32) {
+    fn resize(&self, wanted: impl FnOnce(&Connection) -> u32) {
         let _resizing = self.resizing.lock();
         let callbacks = self.callbacks();
         let limit = Some(counters::RECEIVE_BUFFERS.get());
-        let (backed, made) = self.pool.resize(wanted(&self.shared), callbacks, limit);
-        self.shared.set_backed(backed);
+        let (backed, made) = self.pool.resize(wanted(&self.connection), callbacks, limit);
+        self.connection.set_backed(backed);
         warn_if_short(made);
     }
 
@@ -149,10 +149,10 @@ impl Receives {
         if self.takes_callbacks() {
             return SLOTS;
         }
-        if !self.shared.has_channel() {
+        if !self.connection.has_channel() {
             return 0;
         }
-        let (_, made) = self.pool.resize(self.shared.backed(), SLOTS, None);
+        let (_, made) = self.pool.resize(self.connection.backed(), SLOTS, None);
         let is_made = made.is_ok();
         warn_if_short(made);
         if !is_made {

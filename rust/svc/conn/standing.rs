@@ -5,7 +5,7 @@
 //! nfsd threads look at the transport's flag when they have results; all others read what the
 //! connection remembers, with one load. A peer that is validated stays so.
 
-use super::connection::Shared;
+use super::connection::Connection;
 use kernel::sync::atomic::Relaxed;
 use sunrpc::results::Results;
 use svcrdma_proto::shares::Standing;
@@ -13,7 +13,7 @@ use svcrdma_proto::shares::Standing;
 /// The most credits of a peer that is not validated.
 const CREDITS: u32 = 8;
 
-impl Shared {
+impl Connection {
     /// nfsd has results for the peer, and may have validated it. In an nfsd thread.
     pub(crate) fn note_peer(&self, results: &Results<'_>) {
         if self.standing() == Standing::Unvalidated && results.is_peer_valid() {

@@ -4,7 +4,7 @@
 //!
 //! Nothing is made on a device before its first connection. Its hardware objects are made and
 //! taken away under one mutex, which accepting holds too: so removal sees either no connection or
-//! a complete one. Memory that Calls with nfsd still use (Receive buffers, pools) outlives the
+//! a complete one. Memory that Calls with nfsd still use (Receive buffers, pool) outlives the
 //! removal, which never waits for nfsd. Nor does one device wait for another, which may hang: each
 //! has a watchdog of its own.
 
@@ -12,14 +12,14 @@ pub(crate) mod hardware;
 pub(crate) mod shortage;
 
 use super::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     conn::{
-        connection::Shared,
+        connection::Connection,
         space::Held, //
     },
     history::History,
     lane::{
-        pool::Pools,
+        pool::Pool,
         table::Connections, //
     },
     watchdog::{
@@ -84,7 +84,7 @@ pub(crate) struct Device {
     under_way: Atomic<u32>,
     /// Receive buffers of all connections.
     pub(crate) receives: Arc<Budget>,
-    pub(crate) pools: Pools,
+    pub(crate) pool: Pool,
     /// Pages of replies.
     pub(crate) held: Held,
     pub(crate) history: History,
@@ -101,13 +101,13 @@ impl WorkItem for Device {
     type Pointer = Arc<Device>;
 
     fn run(this: Arc<Device>) {
-        this.pools.refill();
+        this.pool.refill();
     }
 }
 
 impl Device {
     fn new(ib: IbDevice, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
-        let pools = Pools::new()?;
+        let pool = Pool::new()?;
         let history = History::new()?;
         let connections = Connections::new()?;
         let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
@@ -118,7 +118,7 @@ impl Device {
                 connections <- new_mutex!(connections, "svcrdma connections"),
                 under_way: Atomic::new(0),
                 receives,
-                pools,
+                pool,
                 held: Held::new(),
                 history,
                 queue,
@@ -153,24 +153,24 @@ impl Device {
     #[inline(never)]
     fn new_hardware(&self) -> Result<Arc<Hardware>> {
         let hardware = Hardware::new(&self.ib)?;
-        self.pools.open(&hardware.pd, hardware.registers)?;
+        self.pool.open(&hardware.pd, hardware.registers)?;
         Ok(hardware)
     }
 
     /// Calls `f` with the device's protection domain. In any process context.
     pub(crate) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
-        f(&self.pools.pd().ok_or(ENODEV)?)
+        f(&self.pool.pd().ok_or(ENODEV)?)
     }
 
-    /// Has the pools refilled, as a Call waits for pages. From any process context.
+    /// Has the pool refilled, as a Call waits for pages. From any process context.
     pub(crate) fn want_refill(self: &Arc<Self>) {
         // An error means that it is queued already.
         let _ = self.queue.enqueue(self.clone());
     }
 
-    /// Keeps `shared` in the table of connections until [`Self::forget`]. May sleep.
-    pub(crate) fn remember(&self, shared: &Arc<Shared>) -> Result {
-        self.connections.lock().add(shared)
+    /// Keeps `connection` in the table of connections until [`Self::forget`]. May sleep.
+    pub(crate) fn remember(&self, connection: &Arc<Connection>) -> Result {
+        self.connections.lock().add(connection)
     }
 
     /// Notes that the connection with this number waits for its peer to confirm the disconnect. Hangs up
@@ -178,21 +178,21 @@ impl Device {
     /// removed. May sleep.
     pub(crate) fn leave(&self, number: u64) {
         let late = self.connections.lock().leave(number);
-        if let Some(shared) = late {
-            shared.hang_up();
+        if let Some(connection) = late {
+            connection.hang_up();
         }
     }
 
     /// Takes the connection out of the table. May sleep.
     pub(crate) fn forget(&self, number: u64) {
-        let shared = self.connections.lock().take(number);
-        drop(shared);
+        let connection = self.connections.lock().take(number);
+        drop(connection);
     }
 
     /// Calls `f` for each connection, which must not come back to the table. May sleep.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Shared>)) {
-        for shared in self.connections.lock().iter() {
-            f(shared);
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Connection>)) {
+        for connection in self.connections.lock().iter() {
+            f(connection);
         }
     }
 
@@ -206,8 +206,8 @@ impl Device {
     /// the disconnect. May sleep.
     pub(crate) fn connection_counts(&self) -> (usize, usize) {
         let (mut connections, mut leaving) = (0usize, 0usize);
-        self.for_each(|shared| {
-            let count = match shared.is_leaving() {
+        self.for_each(|connection| {
+            let count = match connection.is_leaving() {
                 true => &mut leaving,
                 false => &mut connections,
             };
@@ -226,17 +226,17 @@ impl Device {
         matches!(&*self.state.lock(), State::Used(_))
     }
 
-    /// Closes what makes no progress, and adjusts the pools. `seconds` have passed.
+    /// Closes what makes no progress, and adjusts the pool. `seconds` have passed.
     pub(crate) fn look(self: &Arc<Self>, seconds: u32) {
         let mut under_way = 0u32;
-        self.for_each(|shared| {
-            shared.tick(seconds);
-            under_way = under_way.saturating_add(shared.unanswered());
+        self.for_each(|connection| {
+            connection.tick(seconds);
+            under_way = under_way.saturating_add(connection.unanswered());
         });
         self.under_way.store(under_way, Relaxed);
-        match self.pools.look() {
+        match self.pool.look() {
             true => self.want_refill(),
-            false => self.pools.trim(),
+            false => self.pool.trim(),
         }
         // While one is being accepted, which may take long, connections are looked after.
         if let Some(state) = self.state.try_lock() {
@@ -252,8 +252,8 @@ impl Device {
     }
 
     /// Closes all connections. May sleep.
-    pub(crate) fn close_all(&self, cause: Cause) {
-        self.for_each(|shared| shared.close(cause));
+    pub(crate) fn close_all(&self, reason: CloseReason) {
+        self.for_each(|connection| connection.close(reason));
     }
 
     /// Closes all connections and gives the hardware back; sleeps until connections are gone. Work
@@ -262,14 +262,14 @@ impl Device {
     fn remove(&self) {
         self.connections.lock().close();
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
-        self.for_each(|shared| {
-            shared.close(Cause::DeviceRemoved);
-            shared.hang_up();
+        self.for_each(|connection| {
+            connection.close(CloseReason::DeviceRemoved);
+            connection.hang_up();
         });
         while !self.connections.lock().is_empty() {
             fsleep(LOOK_AGAIN);
         }
-        self.pools.close();
+        self.pool.close();
         drop(hardware);
     }
 }

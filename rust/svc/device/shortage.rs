@@ -9,9 +9,9 @@
 
 use super::Device;
 use crate::svc::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     conn::{
-        connection::Shared,
+        connection::Connection,
         endpoint::Endpoint,
         work::Work, //
     },
@@ -36,12 +36,12 @@ const MOST: u32 = 16;
 impl Device {
     /// Ends shortages; this is the look with the number `at`. May sleep.
     pub(crate) fn end_shortages(&self, at: u32) {
-        let late = Standing::ALL.map(|standing| self.pools.look_at_line(standing));
+        let late = Standing::ALL.map(|standing| self.pool.look_at_line(standing));
         if late.iter().all(Option::is_none) {
             return;
         }
-        self.for_each(|shared| {
-            if let Some(endpoint) = shared.snapshot().endpoint {
+        self.for_each(|connection| {
+            if let Some(endpoint) = connection.snapshot().endpoint {
                 endpoint.look_at_reads(at);
             }
         });
@@ -62,20 +62,22 @@ impl Device {
                 return;
             }
             let mut largest = Largest::default();
-            self.for_each(|shared| largest.add(unserved(shared, late), || shared.clone()));
-            let Some((pages, shared)) = largest.take() else {
+            self.for_each(|connection| {
+                largest.add(unserved(connection, late), || connection.clone())
+            });
+            let Some((pages, connection)) = largest.take() else {
                 return;
             };
-            shared.close(Cause::PageShortage);
-            self.pools.restart_line(standing);
+            connection.close(CloseReason::PageShortage);
+            self.pool.restart_line(standing);
             missing = missing.saturating_sub(pages);
         }
     }
 }
 
 /// Returns how many of those pages the connection keeps from others, as the last look has found.
-fn unserved(shared: &Shared, late: Late) -> u32 {
-    let Some(endpoint) = shared.snapshot().endpoint else {
+fn unserved(connection: &Connection, late: Late) -> u32 {
+    let Some(endpoint) = connection.snapshot().endpoint else {
         return 0;
     };
     let (unserved, looks) = {

@@ -137,7 +137,7 @@ pub(crate) fn tick(endpoint: &Endpoint, seconds: u32) {
 /// There may be a credit: has sunrpc send what waits for one.
 fn resume(endpoint: &Endpoint) {
     if endpoint.callbacks.is_wanted.xchg(false, Full) {
-        if let Some(channel) = endpoint.shared.channel() {
+        if let Some(channel) = endpoint.connection.channel() {
             channel.resume();
         }
     }
@@ -149,7 +149,7 @@ impl Back for Endpoint {
         if len > self.thresholds.send as usize {
             // After an error nfsd would make it again at once, and for ever. Like this it waits for
             // an answer first.
-            self.shared.counters.callbacks_too_large.inc();
+            self.connection.counters.callbacks_too_large.inc();
             return Ok(());
         }
         if !self.receives.takes_callbacks() {
@@ -158,7 +158,7 @@ impl Back for Endpoint {
             return Err(compat::enobufs());
         }
         let is_new = self.callbacks.count(call.xid()).map_err(|NoCredit| {
-            self.shared.counters.callbacks_without_credit.inc();
+            self.connection.counters.callbacks_without_credit.inc();
             // Until there is a credit, or the time for an answer is over.
             EAGAIN
         })?;
@@ -167,12 +167,12 @@ impl Back for Endpoint {
                 self.callbacks.unanswered.lock().on_unsent(call.xid());
             }
         })?;
-        self.shared.counters.callbacks.inc();
+        self.connection.counters.callbacks.inc();
         Ok(())
     }
 
     fn is_closing(&self) -> bool {
-        self.shared.is_closing()
+        self.connection.is_closing()
     }
 
     fn waits(&self) -> bool {
@@ -182,8 +182,8 @@ impl Back for Endpoint {
 
 /// Queues `call` to be sent.
 fn submit(endpoint: &Endpoint, call: &backchannel::Call<'_>) -> Result {
-    let pools = &endpoint.shared.device.pools;
-    let mut message = pools.callback().ok_or_else(compat::enobufs)?;
+    let pool = &endpoint.connection.device.pool;
+    let mut message = pool.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;
     reply::submit_call(endpoint, message)
 }
@@ -200,7 +200,7 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Rever
         && complete(endpoint, reverse.xid, body, granted);
     resume(endpoint);
     match is_done {
-        true => endpoint.shared.counters.callback_replies.inc(),
+        true => endpoint.connection.counters.callback_replies.inc(),
         false => endpoint.ignore(),
     }
 }
@@ -217,7 +217,7 @@ pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     match is_told {
         true => {
             callbacks.has_refused.store(true, Relaxed);
-            endpoint.shared.counters.callbacks_refused.inc();
+            endpoint.connection.counters.callbacks_refused.inc();
         }
         false => endpoint.ignore(),
     }
@@ -225,6 +225,6 @@ pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
 
 /// Whether sunrpc has waited for this reply, which grants so many credits if it says so.
 fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
-    let channel = endpoint.shared.channel();
+    let channel = endpoint.connection.channel();
     channel.is_some_and(|channel| channel.complete(xid, reply, granted.map(under_way)))
 }

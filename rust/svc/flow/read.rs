@@ -12,7 +12,7 @@ use super::receive::{
 };
 use crate::svc::{
     close_reason::{
-        Cause,
+        CloseReason,
         Queue, //
     },
     conn::{
@@ -56,8 +56,10 @@ pub(crate) fn begin(endpoint: &Arc<Endpoint>, mut call: Call) {
         Ok(Some(call)) => request(call),
         Ok(None) => {}
         Err(call) => {
-            endpoint.shared.close(Cause::Overflow(Queue::Quota));
-            receive::discard(&endpoint.shared, call);
+            endpoint
+                .connection
+                .close(CloseReason::Overflow(Queue::Quota));
+            receive::discard(&endpoint.connection, call);
         }
     }
 }
@@ -67,24 +69,24 @@ pub(crate) fn request(call: Call) {
     let Some(endpoint) = call.endpoint.clone() else {
         return;
     };
-    if endpoint.shared.is_closing() {
-        receive::discard(&endpoint.shared, call);
+    if endpoint.connection.is_closing() {
+        receive::discard(&endpoint.connection, call);
         return;
     }
-    let device = &endpoint.shared.device;
-    match device.pools.sink(call) {
+    let device = &endpoint.connection.device;
+    match device.pool.sink(call) {
         Sink::Ready(call, sink) => {
             if let Some(sink) = start(call, sink) {
-                device.pools.put_sink(sink);
+                device.pool.put_sink(sink);
             }
         }
         Sink::Waits => {
-            endpoint.shared.counters.page_waits.inc();
+            endpoint.connection.counters.page_waits.inc();
             device.want_refill();
         }
         Sink::Refused(refused) => {
-            let call = endpoint.shared.take_back(refused, Queue::Pages);
-            receive::discard(&endpoint.shared, call);
+            let call = endpoint.connection.take_back(refused, Queue::Pages);
+            receive::discard(&endpoint.connection, call);
         }
     }
 }
@@ -94,12 +96,12 @@ pub(crate) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
     let Some(endpoint) = call.endpoint.clone() else {
         return Some(sink);
     };
-    if endpoint.shared.is_closing() {
-        endpoint.shared.counters.calls_dropped.inc();
+    if endpoint.connection.is_closing() {
+        endpoint.connection.counters.calls_dropped.inc();
         return Some(sink);
     }
     if prepare(&endpoint, &mut call, sink).is_err() {
-        endpoint.shared.close(Cause::NoMemory);
+        endpoint.connection.close(CloseReason::NoMemory);
         return abandon(&endpoint, call);
     }
     if call
@@ -120,13 +122,13 @@ pub(crate) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
 /// Drops a Call that waited for pages, as its connection closes.
 pub(crate) fn give_up(call: Call) {
     if let Some(endpoint) = call.endpoint.clone() {
-        receive::discard(&endpoint.shared, call);
+        receive::discard(&endpoint.connection, call);
     }
 }
 
 /// Drops `call`, whose sink the caller takes back.
 fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
-    endpoint.shared.counters.calls_dropped.inc();
+    endpoint.connection.counters.calls_dropped.inc();
     call.sink.take()
 }
 
@@ -149,7 +151,7 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let cursor = ReadCursor::new(&state.layout, &state.header, message);
     state.cursor.set(cursor);
     let mapped = endpoint
-        .shared
+        .connection
         .device
         .with_pd(|pd| sink.map(pd, Direction::FromDevice));
     state.sink = Some(sink);
@@ -180,7 +182,7 @@ pub(crate) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
         }
         // A piece of an operation is not longer than it.
         let taken = u32::try_from(taken).unwrap_or(op.len);
-        endpoint.shared.counters.read_bytes.add(taken);
+        endpoint.connection.counters.read_bytes.add(taken);
         cursor.advance(header, message, taken);
     }
     call.cursor.set(cursor);
@@ -192,8 +194,8 @@ pub(crate) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
 pub(crate) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     if let Some(sink) = &mut call.sink {
         // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
-        let device = &endpoint.shared.device;
-        if device.pools.take_memory_region(sink) {
+        let device = &endpoint.connection.device;
+        if device.pool.take_memory_region(sink) {
             device.want_refill();
         }
         sink.unmap();
@@ -201,9 +203,9 @@ pub(crate) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
     call.endpoint = None;
     let pages = call.sink_pages();
     match done.then(|| examine(&mut call)) {
-        Some(Ok(())) => return receive::ready(&endpoint.shared, call),
+        Some(Ok(())) => return receive::ready(&endpoint.connection, call),
         Some(Err(e)) => receive::refuse(endpoint, call, e),
-        None => receive::discard(&endpoint.shared, call),
+        None => receive::discard(&endpoint.connection, call),
     }
     endpoint.end_read(pages);
 }

@@ -13,12 +13,12 @@ use super::{
 };
 use crate::svc::{
     close_reason::{
-        Cause,
+        CloseReason,
         Queue, //
     },
     conn::{
-        connection::Shared,
-        credits::Unanswered,
+        connection::Connection,
+        credits::CallCredit,
         endpoint::Endpoint, //
     },
     lane::line::Loan, //
@@ -89,7 +89,7 @@ pub(crate) struct CallState {
     /// Whether nfsd must not drop it.
     pub(crate) needs_answer: bool,
     /// Counts it, until its reply goes out.
-    unanswered: Option<Unanswered>,
+    credit: Option<CallCredit>,
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
 }
@@ -106,14 +106,16 @@ impl CallState {
     /// The standing of the peer of the connection that waits for this Call's Reads.
     pub(crate) fn standing(&self) -> Standing {
         let endpoint = self.endpoint.as_ref();
-        endpoint.map_or(Standing::Unvalidated, |endpoint| endpoint.shared.standing())
+        endpoint.map_or(Standing::Unvalidated, |endpoint| {
+            endpoint.connection.standing()
+        })
     }
 
     /// Whether the connection that waits for this Call's Reads still lives.
     pub(crate) fn is_worthwhile(&self) -> bool {
         self.endpoint
             .as_ref()
-            .is_some_and(|endpoint| !endpoint.shared.is_closing())
+            .is_some_and(|endpoint| !endpoint.connection.is_closing())
     }
 
     /// The results that may go by RDMA Write, as nfsd has marked them.
@@ -135,7 +137,7 @@ impl State for CallState {
         self.sink = None;
         self.endpoint = None;
         self.needs_answer = false;
-        self.unanswered = None;
+        self.credit = None;
         self.layout = Layout::Inline;
         self.payload_count = 0;
     }
@@ -146,18 +148,18 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     let decoded = header::decode(call.message());
     match decoded {
         Ok(Received::Call(header)) => {
-            endpoint.shared.counters.calls.inc();
-            call.unanswered = endpoint.shared.count_call(Some(header.credits));
-            if call.unanswered.is_none() {
-                endpoint.shared.counters.calls_dropped.inc();
-                endpoint.shared.close(Cause::CreditOverrun);
+            endpoint.connection.counters.calls.inc();
+            call.credit = endpoint.connection.count_call(Some(header.credits));
+            if call.credit.is_none() {
+                endpoint.connection.counters.calls_dropped.inc();
+                endpoint.connection.close(CloseReason::CreditOverrun);
                 return;
             }
             match plan(endpoint, &header, call.message()) {
                 Ok(layout) => {
                     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
                     trace::call(
-                        endpoint.shared.number(),
+                        endpoint.connection.number(),
                         header.xid,
                         len,
                         layout.sink_len(),
@@ -177,11 +179,11 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
         Ok(Received::Ignored) => endpoint.ignore(),
         Err(e) => {
             if e.answer() == Answer::Drop {
-                endpoint.shared.count_unasked();
+                endpoint.connection.count_unasked();
             } else {
-                call.unanswered = endpoint.shared.count_call(None);
-                if call.unanswered.is_none() {
-                    endpoint.shared.close(Cause::CreditOverrun);
+                call.credit = endpoint.connection.count_call(None);
+                if call.credit.is_none() {
+                    endpoint.connection.close(CloseReason::CreditOverrun);
                     return;
                 }
             }
@@ -201,49 +203,49 @@ fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, 
 
 /// Answers what is no Call as it should be, or drops it. In a completion.
 pub(crate) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
-    endpoint.shared.counters.malformed.inc();
+    endpoint.connection.counters.malformed.inc();
     let xid = error.xid.unwrap_or(0);
     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
-    trace::malformed(endpoint.shared.number(), xid, error.reason.code(), len);
+    trace::malformed(endpoint.connection.number(), xid, error.reason.code(), len);
     // What its Read chunks have brought is for the next one.
-    put_sink(&endpoint.shared, &mut call);
+    put_sink(&endpoint.connection, &mut call);
     reply::answer(endpoint, error.answer(), call);
 }
 
 /// Hands a Call without Read chunks to nfsd, or starts to read.
 fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     match call.layout {
-        Layout::Inline => ready(&endpoint.shared, call),
+        Layout::Inline => ready(&endpoint.connection, call),
         _ => read::begin(endpoint, call),
     }
 }
 
 /// The Call is complete: wakes an nfsd thread for it.
-pub(crate) fn ready(shared: &Arc<Shared>, call: Call) {
-    if let Err(refused) = shared.inbox.push(call) {
-        discard(shared, shared.take_back(refused, Queue::Inbox));
+pub(crate) fn ready(connection: &Arc<Connection>, call: Call) {
+    if let Err(refused) = connection.inbox.push(call) {
+        discard(connection, connection.take_back(refused, Queue::Inbox));
     }
 }
 
 /// The Call comes to nothing.
-pub(crate) fn discard(shared: &Arc<Shared>, mut call: Call) {
-    shared.counters.calls_dropped.inc();
-    put_sink(shared, &mut call);
+pub(crate) fn discard(connection: &Arc<Connection>, mut call: Call) {
+    connection.counters.calls_dropped.inc();
+    put_sink(connection, &mut call);
 }
 
 /// Gives the pages of a Call back that nfsd will not have.
-fn put_sink(shared: &Shared, call: &mut Call) {
+fn put_sink(connection: &Connection, call: &mut Call) {
     if let Some(sink) = call.sink.take() {
-        shared.device.pools.put_sink(sink);
+        connection.device.pool.put_sink(sink);
     }
 }
 
 /// nfsd's side of a connection.
-pub(crate) struct Connection {
+pub(crate) struct Xprt {
     pub(crate) endpoint: Arc<Endpoint>,
 }
 
-impl Connect for Connection {
+impl Connect for Xprt {
     type Call = Call;
     type Back = Endpoint;
 
@@ -269,9 +271,9 @@ impl Connect for Connection {
         };
         let delivered = rqst.deliver(call, arg);
         // Now it has the thread's pages, which a file system may still be writing out.
-        let pools = &self.endpoint.shared.device.pools;
-        pools.lost_pages(sink.stream_mut().renew());
-        pools.put_sink(sink);
+        let pool = &self.endpoint.connection.device.pool;
+        pool.lost_pages(sink.stream_mut().renew());
+        pool.put_sink(sink);
         self.endpoint.end_read(pages);
         Some(delivered)
     }
@@ -281,7 +283,7 @@ impl Connect for Connection {
     }
 
     fn sendto(&self, call: Call, results: Results<'_>) {
-        self.endpoint.shared.note_peer(&results);
+        self.endpoint.connection.note_peer(&results);
         reply::send(&self.endpoint, call, results);
     }
 
@@ -289,7 +291,7 @@ impl Connect for Connection {
         if call.needs_answer {
             self.endpoint.note_dropped();
         }
-        discard(&self.endpoint.shared, call);
+        discard(&self.endpoint.connection, call);
     }
 
     fn has_space(&self, running: impl Fn() -> i32) -> bool {
@@ -301,11 +303,11 @@ impl Connect for Connection {
     }
 
     fn bind(&self, channel: Channel) {
-        self.endpoint.shared.bind(channel);
+        self.endpoint.connection.bind(channel);
         self.endpoint.receives.bind();
     }
 
     fn detach(&self) {
-        self.endpoint.shared.close(Cause::Server);
+        self.endpoint.connection.close(CloseReason::Server);
     }
 }

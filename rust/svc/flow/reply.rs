@@ -12,7 +12,7 @@ use super::{
     receive::Call, //
 };
 use crate::svc::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     conn::{
         endpoint::Endpoint,
         work::Work, //
@@ -197,7 +197,7 @@ impl Reply {
 
     /// Makes it an error reply.
     fn set_error(&mut self, endpoint: &Endpoint, answer: Answer, credits: u32) {
-        endpoint.shared.counters.error_replies.inc();
+        endpoint.connection.counters.error_replies.inc();
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
@@ -244,7 +244,7 @@ impl Reply {
         let written = self.plan.written_len();
         if written > 0 || self.from_pages {
             self.take_pages(endpoint, results)?;
-            endpoint.shared.counters.write_bytes.add(written);
+            endpoint.connection.counters.write_bytes.add(written);
         } else {
             results.keep_result_pages();
         }
@@ -267,8 +267,8 @@ impl Reply {
 
     /// Takes the pages of the results and maps them for the device.
     fn take_pages(&mut self, endpoint: &Endpoint, results: Results<'_>) -> Result {
-        let device = &endpoint.shared.device;
-        let mut pages = device.pools.page_region(results.result_pages())?;
+        let device = &endpoint.connection.device;
+        let mut pages = device.pool.page_region(results.result_pages())?;
         let taken = results
             .take_result(pages.stream_mut())
             .and_then(|()| device.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
@@ -279,16 +279,16 @@ impl Reply {
 
 /// Sends the results of `call`. In an nfsd thread.
 pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
-    let shared = &endpoint.shared;
+    let connection = &endpoint.connection;
     let credits = endpoint.count_reply();
-    let sent = match shared.device.pools.reply() {
+    let sent = match connection.device.pool.reply() {
         Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, results) {
             Ok(()) => {
                 submit(endpoint, reply, call);
                 Ok(())
             }
             Err(e) => {
-                shared.device.pools.put_reply(reply);
+                connection.device.pool.put_reply(reply);
                 Err(e)
             }
         },
@@ -297,8 +297,8 @@ pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
     // Closing makes the peer send the Call again, over a new connection.
     match sent {
         Ok(()) => {}
-        Err(e) if e == ENOMEM => shared.close(Cause::NoMemory),
-        Err(e) => shared.close(Cause::Results(e.to_errno())),
+        Err(e) if e == ENOMEM => connection.close(CloseReason::NoMemory),
+        Err(e) => connection.close(CloseReason::Results(e.to_errno())),
     }
 }
 
@@ -317,7 +317,7 @@ fn prepare(
     let message = call.message();
     reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {
-        trace::refused(endpoint.shared.number(), header.xid, len);
+        trace::refused(endpoint.connection.number(), header.xid, len);
         reply.set_error(endpoint, Answer::Chunk { xid: header.xid }, credits);
         return Ok(());
     }
@@ -325,7 +325,13 @@ fn prepare(
         reply.invalidate = header.invalidatable(message);
     }
     let inline = reply.plan.inline_len();
-    trace::reply(endpoint.shared.number(), header.xid, len, inline, credits);
+    trace::reply(
+        endpoint.connection.number(),
+        header.xid,
+        len,
+        inline,
+        credits,
+    );
     reply.set_results(endpoint, &header, message, credits, results)
 }
 
@@ -354,9 +360,9 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     if answer == Answer::Drop {
         return;
     }
-    let shared = &endpoint.shared;
-    let Some(mut reply) = shared.device.pools.answer() else {
-        shared.close(Cause::NoMemory);
+    let connection = &endpoint.connection;
+    let Some(mut reply) = connection.device.pool.answer() else {
+        connection.close(CloseReason::NoMemory);
         return;
     };
     reply.set_error(endpoint, answer, endpoint.count_reply());
@@ -365,7 +371,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
 
 /// Queues the reply, or takes it back if the connection closes.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
-    endpoint.shared.counters.replies.inc();
+    endpoint.connection.counters.replies.inc();
     endpoint.hold(&reply);
     if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), Some(call)) {
         endpoint.put_reply(reply);
@@ -385,8 +391,8 @@ pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
         },
         false => call,
     };
-    endpoint.shared.device.pools.put_reply(call);
-    match endpoint.shared.is_closing() {
+    endpoint.connection.device.pool.put_reply(call);
+    match endpoint.connection.is_closing() {
         true => Err(compat::enotconn()),
         false => Err(compat::enobufs()),
     }

@@ -3,7 +3,7 @@
 //! Taking a connection down: first the queue pair, and the id when the peer knows of the end.
 
 use crate::svc::conn::{
-    connection::Shared,
+    connection::Connection,
     phase::{
         Doomed,
         Phase, //
@@ -21,13 +21,13 @@ use support::trace;
 /// drivers/infiniband/core/cma.c).
 pub(crate) const LEAVING_SECONDS: u32 = 10;
 
-impl Shared {
+impl Connection {
     /// Keeps the id until the peer has confirmed the disconnect, for [`LEAVING_SECONDS`] at most.
     /// Destroying an id cancels its disconnect request if that was not sent yet, and ends its repetition
     /// if it was lost: a peer that awaits a reply would wait until it gives up. The request also cannot be
     /// sent before the peer has confirmed that it was accepted. Returns false, and drops the id, if there
     /// is nothing to wait for.
-    fn leave(self: &Arc<Self>, id: CmId<Shared>) -> bool {
+    fn leave(self: &Arc<Self>, id: CmId<Connection>) -> bool {
         let mut state = self.state.lock();
         if !state.has_peer {
             // The id is dropped when this returns, not under the lock.
@@ -61,11 +61,11 @@ impl Shared {
     }
 }
 
-impl WorkItem for Shared {
-    type Pointer = Arc<Shared>;
+impl WorkItem for Connection {
+    type Pointer = Arc<Connection>;
 
     /// Takes a closing connection down: first the queue pair, and the id when the peer knows. Sleeps.
-    fn run(this: Arc<Shared>) {
+    fn run(this: Arc<Connection>) {
         let (doomed, channel, counted) = {
             let mut state = this.state.lock();
             let (doomed, channel) = (state.phase.take_doomed(), state.channel.take());

@@ -9,7 +9,7 @@
 
 use super::{
     pool::{
-        Pools,
+        Pool,
         LARGE, //
     },
     stock::Stock, //
@@ -43,7 +43,7 @@ fn budget(standing: Standing) -> Budget {
     Budget::new(standing, device, alone, LARGE)
 }
 
-/// A sink whose pages count in a line until [`Pools`] has it back.
+/// A sink whose pages count in a line until [`Pool`] has it back.
 pub(crate) struct Loan {
     sink: KBox<PageRegion>,
     standing: Standing,
@@ -259,7 +259,7 @@ impl Stock {
     }
 }
 
-impl Pools {
+impl Pool {
     /// Returns how many pages a connection of `standing` may have.
     pub(crate) fn share(&self, standing: Standing) -> usize {
         self.inner.lock().lines.of(standing).share()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools: what the connections of a device borrow while a Call runs.
+//! Pool: what the connections of a device borrow while a Call runs.
 //!
 //! - *Pages*, sinks of RDMA Reads. They leave with a Call, are exchanged for pages of the nfsd
 //!   thread, and those come back. There are at most `read_pages_per_device`.
@@ -81,13 +81,13 @@ pub(crate) const FOR_CALLBACKS: usize = 16;
 /// at once.
 pub(crate) const MEMORY_REGIONS: usize = 1024;
 
-/// The pools of a device.
-pub(crate) struct Pools {
+/// The pool of a device.
+pub(crate) struct Pool {
     pub(crate) inner: Pin<KBox<SpinLock<Stock>>>,
 }
 
-impl Pools {
-    /// Makes empty pools. May sleep.
+impl Pool {
+    /// Makes empty pool. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let inner = Stock {
             pages: Pages::new(KVVec::new()),
@@ -145,7 +145,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Lends no more, and frees what is the device's; pages and page regions stay until these pools go.
+    /// Lends no more, and frees what is the device's; pages and page regions stay until these pool go.
     pub(crate) fn close(&self) {
         let pd = self.inner.lock().pd.take();
         drop(pd);
@@ -162,7 +162,7 @@ impl Pools {
         }
     }
 
-    /// The protection domain, until the pools are closed.
+    /// The protection domain, until the pool are closed.
     pub(crate) fn pd(&self) -> Option<Arc<Pd>> {
         self.inner.lock().pd.clone()
     }

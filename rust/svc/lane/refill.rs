@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The refill: makes what the pools of a device lend, and frees what was not needed.
+//! The refill: makes what the pool of a device lend, and frees what was not needed.
 //!
 //! It runs on our workqueue, and for the first connection of a device in the thread that accepts
-//! it. It may sleep: under the pools' lock things are only put in and taken out. What is there
+//! it. It may sleep: under the pool' lock things are only put in and taken out. What is there
 //! with the first connection is enough for any one Call, so that Calls go on when there is no memory.
 //! Pages beyond that which were not needed since the last tick of the watchdog are freed, half of
 //! them at a time.
@@ -12,7 +12,7 @@ use super::{
     pool::{
         new_page_region,
         room_for,
-        Pools,
+        Pool,
         FOR_CALLBACKS,
         FOR_OTHERS,
         KEEP,
@@ -78,7 +78,7 @@ const KEEP_MEMORY_REGIONS: usize = 64;
 /// Pages that the refill makes between two looks at the queue of waiting Calls.
 const BATCH: usize = 64;
 
-impl Pools {
+impl Pool {
     /// Makes the page regions that are there from the first connection on, and pages as far as there is
     /// memory. May sleep.
     pub(crate) fn fill(&self) -> Result {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stock: what is in the pools of a device, and who waits for it.
+//! Stock: what is in the pool of a device, and who waits for it.
 //!
-//! Nothing here allocates, frees or sleeps, as it is done under the pools' spinlock: what there is
+//! Nothing here allocates, frees or sleeps, as it is done under the pool' spinlock: what there is
 //! no room for is given back to the caller.
 
 use super::{
@@ -41,7 +41,7 @@ use svcrdma_proto::{
 /// Pages that nobody uses.
 pub(crate) type Pages = Stack<KVVec<Option<FreshPage>>>;
 
-/// What the lock of the pools protects.
+/// What the lock of the pool protects.
 pub(crate) struct Stock {
     pub(crate) pages: Pages,
     /// Pages that exist for this pool, lent ones included.
@@ -81,7 +81,7 @@ impl Wanted {
         let endpoint = call.endpoint.as_ref();
         Self {
             pages: call.sink_pages(),
-            user: endpoint.map(|endpoint| endpoint.shared.number()),
+            user: endpoint.map(|endpoint| endpoint.connection.number()),
         }
     }
 
@@ -91,7 +91,7 @@ impl Wanted {
     }
 }
 
-/// What is in the pools.
+/// What is in the pool.
 pub(crate) struct Count {
     /// Pages that exist for Read chunks.
     pub(crate) pages: usize,

@@ -7,7 +7,7 @@
 //! ([`Phase::Leaving`](super::phase::Phase::Leaving)). At most [`LEAVING`] connections wait; the one that
 //! has waited longest gives way to the next.
 
-use crate::svc::conn::connection::Shared;
+use crate::svc::conn::connection::Connection;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
@@ -22,7 +22,7 @@ const LEAVING: usize = 64;
 
 /// The connections of a device, pending ones included.
 pub(crate) struct Connections {
-    table: RBTree<u64, Arc<Shared>>,
+    table: RBTree<u64, Arc<Connection>>,
     /// The numbers of the last connections that began to wait for a confirmation, the oldest first. Some
     /// of them may be gone.
     leaving: Ring<u64>,
@@ -45,19 +45,19 @@ impl Connections {
     /// # Errors
     ///
     /// `ENODEV` if the device is being removed, `ENOMEM`.
-    pub(crate) fn add(&mut self, shared: &Arc<Shared>) -> Result {
+    pub(crate) fn add(&mut self, connection: &Arc<Connection>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
         }
-        let (number, shared) = (shared.number(), shared.clone());
+        let (number, connection) = (connection.number(), connection.clone());
         self.table
-            .try_create_and_insert(number, shared, GFP_KERNEL)?;
+            .try_create_and_insert(number, connection, GFP_KERNEL)?;
         Ok(())
     }
 
     /// Notes that a connection waits for its peer's confirmation. Returns the connection that must not
     /// wait any longer for its own, if there is one: this one, if the device is being removed.
-    pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<Shared>> {
+    pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<Connection>> {
         if !self.is_open {
             return self.get(number);
         }
@@ -69,7 +69,7 @@ impl Connections {
     }
 
     /// Takes a connection out.
-    pub(crate) fn take(&mut self, number: u64) -> Option<Arc<Shared>> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<Arc<Connection>> {
         self.table.remove(&number)
     }
 
@@ -84,11 +84,11 @@ impl Connections {
     }
 
     /// Iterates over all connections.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Shared>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Connection>> {
         self.table.values()
     }
 
-    fn get(&self, number: u64) -> Option<Arc<Shared>> {
+    fn get(&self, number: u64) -> Option<Arc<Connection>> {
         self.table.get(&number).cloned()
     }
 }

@@ -7,9 +7,9 @@
 
 use super::listener::Listener;
 use crate::svc::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     conn::{
-        connection::Shared,
+        connection::Connection,
         endpoint::{
             self,
             Endpoint, //
@@ -20,7 +20,7 @@ use crate::svc::{
     device::hardware::Hardware,
     flow::receive::{
         self,
-        Connection, //
+        Xprt, //
     },
 };
 use kernel::{
@@ -70,50 +70,50 @@ const _: () = assert!(SEND_SIZE >= DEFAULT_THRESHOLD && RECEIVE_SIZE >= DEFAULT_
 
 /// Accepts the connection; when that fails it is closed.
 pub(crate) fn accept(
-    listener: &Transport<Listener, Arc<Shared>>,
-    shared: &Arc<Shared>,
-) -> Option<New<Connection>> {
-    let id = shared.take_pending()?;
-    let accepted = try_accept(listener, shared, id);
+    listener: &Transport<Listener, Arc<Connection>>,
+    connection: &Arc<Connection>,
+) -> Option<New<Xprt>> {
+    let id = connection.take_pending()?;
+    let accepted = try_accept(listener, connection, id);
     accepted
         .inspect_err(|e| {
-            trace::accept(shared.number(), e.to_errno(), 0, 0, 0);
-            shared.close(Cause::Accept(e.to_errno()));
-            shared.settle(None);
+            trace::accept(connection.number(), e.to_errno(), 0, 0, 0);
+            connection.close(CloseReason::Accept(e.to_errno()));
+            connection.settle(None);
             // Calls may have come, and nobody will take them.
-            shared.inbox.close();
-            while let Some(call) = shared.inbox.pop() {
-                receive::discard(shared, call);
+            connection.inbox.close();
+            while let Some(call) = connection.inbox.pop() {
+                receive::discard(connection, call);
             }
         })
         .ok()
 }
 
 fn try_accept(
-    listener: &Transport<Listener, Arc<Shared>>,
-    shared: &Arc<Shared>,
-    id: CmId<Shared>,
-) -> Result<New<Connection>> {
+    listener: &Transport<Listener, Arc<Connection>>,
+    connection: &Arc<Connection>,
+    id: CmId<Connection>,
+) -> Result<New<Xprt>> {
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
-    let endpoint = shared.device.with_hardware(|hardware| {
-        let receives = Receives::new(hardware, shared)?;
+    let endpoint = connection.device.with_hardware(|hardware| {
+        let receives = Receives::new(hardware, connection)?;
         let vector = hardware.next_vector();
         let receive_cq = hardware.receive_cq(receives.pool().max(), vector)?;
         let cqs = (receive_cq, hardware.send_cq(vector)?);
-        let endpoint = new_endpoint(hardware, shared, receives, &cqs, listener.max_pages())?;
+        let endpoint = new_endpoint(hardware, connection, receives, &cqs, listener.max_pages())?;
         let qp = new_qp(hardware, id, &endpoint, cqs)?;
         endpoint.receives.begin()?;
-        connect(hardware, shared, &endpoint, qp)?;
+        connect(hardware, connection, &endpoint, qp)?;
         Ok(endpoint)
     })?;
-    shared.counters.accepted.inc();
+    connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = shared.snapshot().granted;
-    trace::accept(shared.number(), 0, receive, send, credits);
-    let inbox = shared.inbox.clone();
-    let connection = Connection { endpoint };
-    Ok(vacant.connection(listener, connection, inbox, &local, &peer))
+    let credits = connection.snapshot().granted;
+    trace::accept(connection.number(), 0, receive, send, credits);
+    let inbox = connection.inbox.clone();
+    let xprt = Xprt { endpoint };
+    Ok(vacant.connection(listener, xprt, inbox, &local, &peer))
 }
 
 /// Entries of completion queues, for Receives and for all else.
@@ -121,7 +121,7 @@ type Cqs = (Share, Share);
 
 fn new_endpoint(
     hardware: &Hardware,
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     receives: Arc<Receives>,
     cqs: &Cqs,
     max_pages: u32,
@@ -130,7 +130,7 @@ fn new_endpoint(
         SEND_SIZE,
         RECEIVE_SIZE as u32,
         hardware.limits.mem_mgt_extensions,
-        &shared.offer.peer,
+        &connection.offer.peer,
     );
     let parts = endpoint::Parts {
         depth: hardware.send_depth,
@@ -140,15 +140,15 @@ fn new_endpoint(
         receives,
         queues: [cqs.0.health(), cqs.1.health()],
     };
-    Endpoint::new(shared.clone(), parts)
+    Endpoint::new(connection.clone(), parts)
 }
 
 fn new_qp(
     hardware: &Hardware,
-    id: CmId<Shared>,
+    id: CmId<Connection>,
     endpoint: &Arc<Endpoint>,
     (receive_cq, send_cq): Cqs,
-) -> Result<Qp<Endpoint, Shared>> {
+) -> Result<Qp<Endpoint, Connection>> {
     let parts = Parts {
         pd: &hardware.pd,
         receives: endpoint.receives.pool(),
@@ -167,22 +167,22 @@ fn new_qp(
 /// wait, as its mutex is held.
 fn connect(
     hardware: &Hardware,
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     endpoint: &Arc<Endpoint>,
-    qp: Qp<Endpoint, Shared>,
+    qp: Qp<Endpoint, Connection>,
 ) -> Result {
-    let reads = u32::from(shared.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
+    let reads = u32::from(connection.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
     let can_invalidate = hardware.limits.mem_mgt_extensions;
     let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32, can_invalidate);
     // First, as it may hang up at once.
-    shared.set_has_peer(true);
+    connection.set_has_peer(true);
     let accepted = qp
         .id()
         .accept(&private, u8::try_from(reads).unwrap_or(u8::MAX))
-        .inspect_err(|_| shared.set_has_peer(false));
+        .inspect_err(|_| connection.set_has_peer(false));
     endpoint.open(qp);
-    shared.settle(Some(endpoint));
-    match shared.is_closing() {
+    connection.settle(Some(endpoint));
+    match connection.is_closing() {
         true => accepted.and(Err(compat::enotconn())),
         false => accepted,
     }

@@ -11,16 +11,16 @@
 
 use super::accept;
 use crate::svc::{
-    close_reason::Cause,
+    close_reason::CloseReason,
     conn::connection::{
+        Connection, //
         Offer,
-        Shared, //
     },
     counters::{
         self,
         Counters, //
     },
-    flow::receive::Connection,
+    flow::receive::Xprt,
     Server, //
 };
 use kernel::{
@@ -115,7 +115,7 @@ pub(crate) struct Port {
     server: Arc<Server>,
     net: OwnedNet,
     pub(crate) counters: Arc<Counters>,
-    inbox: Arc<Inbox<Arc<Shared>>>,
+    inbox: Arc<Inbox<Arc<Connection>>>,
     #[pin]
     binding: Mutex<Binding>,
     /// Whether it was closed while nfsd runs.
@@ -219,12 +219,16 @@ impl Port {
     /// Returns true if as many connections of this address wait as may. Requests that come over
     /// several devices at once may exceed that by one for each device.
     fn is_flooded(&self, peer: &Addr) -> bool {
-        let is_same = |waiting: &Arc<Shared>| waiting.peer().is_same_host(peer);
+        let is_same = |waiting: &Arc<Connection>| waiting.peer().is_same_host(peer);
         self.inbox.count(is_same) >= PENDING_PER_ADDRESS
     }
 
     /// Makes a connection of a connect request.
-    fn connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Arc<Shared>, Refusal> {
+    fn new_connection(
+        &self,
+        new: &NewId<'_>,
+        request: &Request<'_>,
+    ) -> Result<Arc<Connection>, Refusal> {
         if self.is_leaving() {
             return Err(EBUSY.into());
         }
@@ -243,7 +247,7 @@ impl Port {
             peer: Peer::parse(request.private),
             reads: request.reads,
         };
-        let shared = Shared::new(
+        let connection = Connection::new(
             self.server.number(),
             peer,
             offer,
@@ -251,20 +255,20 @@ impl Port {
             self.counters.clone(),
             self.server.queue.clone(),
         )?;
-        Ok(shared)
+        Ok(connection)
     }
 
     /// Lets nfsd accept it, or closes it.
-    fn queue(&self, new: NewId<'_>, shared: Arc<Shared>) -> Result {
-        // From here on the id belongs to `shared`, whose closing destroys it: this handler must
+    fn queue(&self, new: NewId<'_>, connection: Arc<Connection>) -> Result {
+        // From here on the id belongs to `connection`, whose closing destroys it: this handler must
         // not.
-        shared.set_pending(new.adopt(shared.clone()));
-        if let Err(e) = shared.device.remember(&shared) {
-            shared.close(Cause::Accept(e.to_errno()));
+        connection.set_pending(new.adopt(connection.clone()));
+        if let Err(e) = connection.device.remember(&connection) {
+            connection.close(CloseReason::Accept(e.to_errno()));
             return Err(e);
         }
-        self.inbox.push(shared).map_err(|refused| {
-            refused.into_inner().close(Cause::Busy);
+        self.inbox.push(connection).map_err(|refused| {
+            refused.into_inner().close(CloseReason::Busy);
             EBUSY
         })
     }
@@ -272,8 +276,8 @@ impl Port {
 
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
-        let is_queued = match this.connection(&new, request) {
-            Ok(shared) => this.queue(new, shared).is_ok(),
+        let is_queued = match this.new_connection(&new, request) {
+            Ok(connection) => this.queue(new, connection).is_ok(),
             Err(refusal) => {
                 if ratelimit() {
                     pr_warn!("connect request of {} refused{}\n", new.peer(), refusal);
@@ -301,14 +305,14 @@ pub(crate) struct Listener {
 
 impl Listen for Listener {
     type Context = Server;
-    type Item = Arc<Shared>;
-    type Connection = Connection;
+    type Item = Arc<Connection>;
+    type Connection = Xprt;
 
     fn create(
         server: &Arc<Server>,
         net: Net<'_>,
         addr: &Addr,
-    ) -> Result<(Self, Arc<Inbox<Arc<Shared>>>, Addr)> {
+    ) -> Result<(Self, Arc<Inbox<Arc<Connection>>>, Addr)> {
         refuse_while_released()?;
         let inbox = Inbox::new(PENDING, Flag::Conn)?;
         let ports_inbox = inbox.clone();
@@ -337,14 +341,14 @@ impl Listen for Listener {
 
     fn accept(
         &self,
-        listener: &Transport<Self, Arc<Shared>>,
-        shared: Arc<Shared>,
-    ) -> Option<New<Connection>> {
-        accept::accept(listener, &shared)
+        listener: &Transport<Self, Arc<Connection>>,
+        connection: Arc<Connection>,
+    ) -> Option<New<Xprt>> {
+        accept::accept(listener, &connection)
     }
 
-    fn discard(&self, shared: Arc<Shared>) {
-        shared.close(Cause::ListenerGone);
+    fn discard(&self, connection: Arc<Connection>) {
+        connection.close(CloseReason::ListenerGone);
     }
 
     fn detach(&self) {
@@ -357,8 +361,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.detach();
         // Who has come before sunrpc took it.
-        while let Some(shared) = self.port.inbox.pop() {
-            self.discard(shared);
+        while let Some(connection) = self.port.inbox.pop() {
+            self.discard(connection);
         }
         if self.port.is_released.load(Relaxed) {
             sunrpc::wait_for_new_threads();
