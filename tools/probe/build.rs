@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes the bindings of librdmacm and libibverbs with the bindgen tool, which the kernel module's
-//! build needs anyway.
+//! Generates the bindings of librdmacm and libibverbs with the bindgen tool, which the build of the
+//! kernel module needs anyway.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
     process::Command, //
 };
 
-/// What src/ffi uses, as bindgen's regular expressions.
+/// Functions that src/ffi calls, as regular expressions of bindgen.
 const FUNCTIONS: &[&str] = &[
     "freeifaddrs",
     "getifaddrs",
@@ -43,7 +43,7 @@ const FUNCTIONS: &[&str] = &[
     "signal",
 ];
 
-/// Types and constants that no function above brings in.
+/// Types and constants that src/ffi uses and that none of [`FUNCTIONS`] refers to.
 const ITEMS: &[&str] = &[
     "AF_INET.*",
     "POLLIN",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Command line: a command, a host, options.
+//! Parses the command line: a command, a host and options.
 
 use crate::{
     error::{Error, Result},
@@ -16,17 +16,17 @@ use std::{
 /// Options that take no value.
 const FLAGS: &[&str] = &["allow-remote", "json", "quick", "valid"];
 
-/// What every command has.
+/// Options that every command takes.
 const COMMON: &[&str] = &["allow-remote"];
 
-/// The arguments behind the command.
+/// The arguments that follow the command.
 pub(crate) struct Args {
     host: String,
     options: BTreeMap<String, String>,
 }
 
 impl Args {
-    /// Reads `args`; `known` are the options of the command.
+    /// Parses `args`. `known` lists the options of the command.
     pub(crate) fn parse(args: impl Iterator<Item = OsString>, known: &[&str]) -> Result<Self> {
         let mut args = args.map(text);
         let mut host = None;
@@ -54,37 +54,37 @@ impl Args {
         Ok(Self { host, options })
     }
 
-    /// Returns the host as it was written.
+    /// Returns the host exactly as the user wrote it.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the address to talk to.
+    /// Returns the address of the server.
     pub(crate) fn target(&self) -> Result<SocketAddr> {
         target::resolve(&self.host, self.allow_remote())
     }
 
-    /// Says whether results are to be machine-readable.
+    /// Returns true if the results are to be printed as JSON.
     pub(crate) fn json(&self) -> bool {
         self.options.contains_key("json")
     }
 
-    /// Returns whether few cases are to stand for many of a kind.
+    /// Returns true if a sample of the cases is to be tried instead of all of them.
     pub(crate) fn quick(&self) -> bool {
         self.options.contains_key("quick")
     }
 
-    /// Says whether hosts further away than the next link are allowed.
+    /// Returns true if hosts beyond the networks of this host are allowed.
     pub(crate) fn allow_remote(&self) -> bool {
         self.options.contains_key("allow-remote")
     }
 
-    /// Returns the option `name`.
+    /// Returns the value of the option `name`, if it was given.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }
 
-    /// Returns the option `name`, or `default` when it was not given.
+    /// Returns the value of the option `name`, or `default` if it was not given.
     pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         match self.text(name) {
             None => Ok(default),
@@ -95,10 +95,10 @@ impl Args {
     }
 }
 
-/// Returns an argument as text.
+/// Converts an argument to a string.
 fn text(arg: OsString) -> Result<String> {
     arg.into_string()
-        .map_err(|arg| Error::new(format!("no UTF-8: {arg:?}")))
+        .map_err(|arg| Error::new(format!("not UTF-8: {arg:?}")))
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `call`: makes the RPC Call on its standard input, and prints how it was answered, and where.
+//! `call`: makes the RPC Call that it reads from standard input, and prints the reply and where it
+//! arrived.
 
 use crate::{
     args::Args,
     error::{Error, Result},
     ffi::Region,
     message::{procedure, Answer, Message, Reply},
-    peer::{Incoming, Manners, Peer},
+    peer::{Incoming, Params, Peer},
     xdr::Words,
 };
 use serde_json::json;
 use std::io::{self, Read};
 use svcrdma_proto::{chunk::Segment, cm};
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &["write", "reply"];
 
 /// Runs the command.
@@ -25,8 +26,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map_err(|error| Error::os("standard input", error))?;
     let xid = Words::new(&call)
         .word()
-        .ok_or_else(|| Error::new("no Call on the standard input"))?;
-    let mut peer = Peer::connect(&args.target()?, Manners::default())?;
+        .ok_or_else(|| Error::new("no Call on standard input"))?;
+    let mut peer = Peer::connect(&args.target()?, Params::default())?;
     let write = Chunk::new(&peer, args.value("write", 0)?)?;
     let reply = Chunk::new(&peer, args.value("reply", 0)?)?;
     let mut message = Message::inline(xid, call);
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     peer.disconnect()
 }
 
-/// Refuses a message that is longer than the server takes.
+/// Returns an error if `message` is longer than the server accepts.
 fn fits(peer: &Peer, message: &Message) -> Result<()> {
     let (len, most) = (
         message.encode().len(),
@@ -49,12 +50,12 @@ fn fits(peer: &Peer, message: &Message) -> Result<()> {
     match len <= most {
         true => Ok(()),
         false => Err(Error::new(format!(
-            "a message of {len} bytes, and the server takes {most}"
+            "the message has {len} bytes, but the server accepts only {most}"
         ))),
     }
 }
 
-/// Prints the answer as JSON, bytes in hexadecimal.
+/// Prints the answer as JSON, with bytes in hexadecimal.
 fn print(answer: &Reply, write: Option<&Chunk>, reply: Option<&Chunk>) -> Result<()> {
     let written = write.map(|chunk| chunk.content(answer.writes.first()));
     let is_whole = answer.procedure == procedure::MSG;
@@ -75,7 +76,7 @@ fn print(answer: &Reply, write: Option<&Chunk>, reply: Option<&Chunk>) -> Result
 struct Chunk(Region);
 
 impl Chunk {
-    /// `None` if it has no bytes.
+    /// Allocates a chunk of `len` bytes; returns `None` if `len` is 0.
     fn new(peer: &Peer, len: u32) -> Result<Option<Self>> {
         match len {
             0 => Ok(None),
@@ -86,17 +87,17 @@ impl Chunk {
     fn segments(&self) -> Vec<Segment> {
         vec![Segment {
             handle: self.0.rkey(),
-            // CAST: As it was made.
+            // CAST: `new` takes the length as a `u32`.
             length: self.0.len() as u32,
             offset: self.0.address(),
         }]
     }
 
-    /// Returns what the server has written, by the segments that it says it has used.
+    /// Returns the bytes that the server has written, according to the segments in its reply.
     fn content(&self, used: Option<&Vec<Segment>>) -> Result<Vec<u8>> {
         match used.map(Vec::as_slice) {
             Some([segment]) => self.0.read(0, segment.length as usize),
-            other => Err(Error::new(format!("a chunk came back as {other:?}"))),
+            other => Err(Error::new(format!("a chunk was returned as {other:?}"))),
         }
     }
 }

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls of the server to its client: what tells them from replies, and how one is answered.
+//! Callbacks: Calls that the server makes to its client. Tells them from replies, and builds the
+//! reply to one.
 
 use crate::{
     message::Reply,
     xdr::{Words, Xdr},
 };
 
-/// Operations of a callback.
+/// Operation numbers of a callback.
 mod operation {
     pub(super) const SEQUENCE: u32 = 11;
     pub(super) const NOTIFY_LOCK: u32 = 13;
 }
 
-/// The program of callbacks, which the client chooses.
+/// The RPC program number of callbacks, which the client chooses.
 pub(crate) const PROGRAM: u32 = 0x4000_0000;
 
-/// Returns the reply that says that `call`, a CB_NOTIFY_LOCK, was successful;
-/// `None` if it is something else.
+/// Builds the successful reply to `call`, which must be a CB_NOTIFY_LOCK; returns `None` if it is
+/// something else.
 pub(crate) fn success(call: &Reply) -> Option<Vec<u8>> {
     let mut words = Words::new(&call.body);
-    // XID, direction, version, program, version, procedure; credential and verifier.
+    // XID, direction, RPC version, program, version, procedure; then credential and verifier.
     words.skip(6)?;
     for _ in 0..2 {
         words.skip(1)?;
@@ -39,13 +40,13 @@ pub(crate) fn success(call: &Reply) -> Option<Vec<u8>> {
         .words(&[call.xid, 1, 0, 0, 0, 0])
         .words(&[0, 0, 2, operation::SEQUENCE, 0])
         .words(&sequence)
-        // The highest slot that is wanted, as the highest that is used.
+        // Target highest slot: the same as the highest slot in use.
         .word(sequence[6])
         .words(&[operation::NOTIFY_LOCK, 0]);
     Some(reply.into_bytes())
 }
 
-/// Says whether an RPC message is a Call.
+/// Returns true if the RPC message `body` is a Call.
 pub(crate) fn is_call(body: &[u8]) -> bool {
     let mut words = Words::new(body);
     words.skip(1).and_then(|()| words.word()) == Some(0)

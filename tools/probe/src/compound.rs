@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! COMPOUNDs of NFS version 4.0 (RFC 7530): building them with data left out, reading their results.
+//! Builds COMPOUNDs of NFS version 4.0 (RFC 7530) whose data is moved to chunks, and parses their
+//! results.
 //!
 //! READ and WRITE use the special stateids of RFC 7530, section 9.1.4.3, so they need no client ID.
 
@@ -9,7 +10,7 @@ use crate::{
     xdr::{Words, Xdr},
 };
 
-/// Operations, by number (RFC 7531).
+/// Operation numbers (RFC 7531).
 pub(crate) mod operation {
     pub(crate) const CREATE: u32 = 6;
     pub(crate) const GETATTR: u32 = 9;
@@ -22,36 +23,36 @@ pub(crate) mod operation {
     pub(crate) const WRITE: u32 = 38;
 }
 
-/// The type of a regular file.
+/// The file type of a regular file.
 const NF4REG: u32 = 1;
 
-/// The type of a symbolic link.
+/// The file type of a symbolic link.
 const NF4LNK: u32 = 5;
 
-/// A bitmap of one word: FATTR4_TYPE.
+/// The attribute bitmap of FATTR4_TYPE: a count of one word, and the word.
 const TYPE: [u32; 2] = [1, 1 << 1];
 
-/// A Call whose data goes by Read chunks.
+/// A Call whose data is moved to Read chunks.
 pub(crate) struct Call {
     /// The RPC message without the data.
     pub(crate) inline: Vec<u8>,
-    /// Where each piece of data belongs: offsets in the whole message, ascending.
+    /// The XDR position of each piece of data, ascending.
     pub(crate) positions: Vec<u32>,
 }
 
-/// A COMPOUND to which operations are added.
+/// A COMPOUND under construction.
 pub(crate) struct Compound {
     message: Xdr,
-    /// Where the number of operations is.
+    /// The offset of the operation count in `message`.
     count_at: usize,
     count: u32,
     positions: Vec<u32>,
-    /// Bytes that were left out, pads included.
+    /// The bytes that were left out of `message`, XDR padding included.
     left_out: usize,
 }
 
 impl Compound {
-    /// Begins one at the root of the server's files.
+    /// Starts a COMPOUND with PUTROOTFH.
     pub(crate) fn at_root(xid: u32) -> Self {
         // No tag, minor version 0.
         let message = rpc::compound_call(xid).words(&[0, 0]);
@@ -65,31 +66,31 @@ impl Compound {
         .root()
     }
 
-    /// Begins one at the file `path`.
+    /// Starts a COMPOUND with the operations that look up `path`.
     pub(crate) fn at(xid: u32, path: &str) -> Self {
         Self::at_root(xid).lookup(path)
     }
 
-    /// PUTROOTFH.
+    /// Adds a PUTROOTFH.
     pub(crate) fn root(self) -> Self {
         self.operation(operation::PUTROOTFH, |xdr| xdr)
     }
 
-    /// LOOKUP of each component of `path`.
+    /// Adds a LOOKUP for each component of `path`.
     pub(crate) fn lookup(self, path: &str) -> Self {
         components(path).fold(self, |compound, name| {
             compound.operation(operation::LOOKUP, |xdr| xdr.opaque(name.as_bytes()))
         })
     }
 
-    /// READ past locks and grace periods.
+    /// Adds a READ with the stateid that bypasses locks and grace periods.
     pub(crate) fn read(self, offset: u64, count: u32) -> Self {
         self.operation(operation::READ, |xdr| {
             xdr.words(&[u32::MAX; 4]).hyper(offset).word(count)
         })
     }
 
-    /// WRITE to the disk of `len` bytes that are left out.
+    /// Adds a FILE_SYNC WRITE of `len` bytes, which are left out.
     pub(crate) fn write(self, offset: u64, len: u32) -> Self {
         // An all-zero stateid; FILE_SYNC.
         self.operation(operation::WRITE, |xdr| {
@@ -98,7 +99,7 @@ impl Compound {
         .leave_out(len)
     }
 
-    /// CREATE of the link `name` with a text of `len` bytes that is left out.
+    /// Adds a CREATE of the symbolic link `name`, whose text of `len` bytes is left out.
     pub(crate) fn create_link(self, name: &str, len: u32) -> Self {
         let mut compound = self
             .operation(operation::CREATE, |xdr| xdr.words(&[NF4LNK, len]))
@@ -108,27 +109,27 @@ impl Compound {
         compound
     }
 
-    /// READLINK.
+    /// Adds a READLINK.
     pub(crate) fn readlink(self) -> Self {
         self.operation(operation::READLINK, |xdr| xdr)
     }
 
-    /// REMOVE.
+    /// Adds a REMOVE.
     pub(crate) fn remove(self, name: &str) -> Self {
         self.operation(operation::REMOVE, |xdr| xdr.opaque(name.as_bytes()))
     }
 
-    /// GETFH.
+    /// Adds a GETFH.
     pub(crate) fn handle(self) -> Self {
         self.operation(operation::GETFH, |xdr| xdr)
     }
 
-    /// GETATTR of the type.
+    /// Adds a GETATTR of the file type.
     pub(crate) fn getattr(self) -> Self {
         self.operation(operation::GETATTR, |xdr| xdr.words(&TYPE))
     }
 
-    /// Returns the Call.
+    /// Fills in the operation count and returns the Call.
     pub(crate) fn finish(self) -> Call {
         let mut inline = self.message.into_bytes();
         inline[self.count_at..self.count_at + 4].copy_from_slice(&self.count.to_be_bytes());
@@ -145,7 +146,7 @@ impl Compound {
         self
     }
 
-    /// Leaves `len` bytes out where the message ends now.
+    /// Records that `len` bytes are left out at the current end of the message.
     fn leave_out(mut self, len: u32) -> Self {
         let position = self.message.len() + self.left_out;
         self.positions.push(position as u32);
@@ -154,13 +155,14 @@ impl Compound {
     }
 }
 
-/// Returns the names that `path` consists of.
+/// Returns the components of `path`.
 pub(crate) fn components(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
 
-/// The results of a COMPOUND, read one operation after the other. All methods return `None` when
-/// something else is there.
+/// A reader of a COMPOUND's results, which takes one operation at a time.
+///
+/// All methods return `None` if the results are not the expected ones.
 #[derive(Clone)]
 pub(crate) struct Results<'a> {
     words: Words<'a>,
@@ -168,28 +170,29 @@ pub(crate) struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Begins behind the headers of the reply `body` to the Call `xid`.
+    /// Creates a reader that starts behind the headers of `body`, the reply to the Call `xid`.
     pub(crate) fn new(xid: u32, body: &'a [u8]) -> Option<Self> {
         let mut words = rpc::results(xid, body)?;
         let status = words.word()?;
         words.opaque()?;
-        // Their number can be seen from the operations.
+        // The operations themselves show how many there are.
         let _count = words.word()?;
         Some(Self { words, status })
     }
 
-    /// Returns the status of the last operation, which is that of all.
+    /// Returns the status of the COMPOUND, which is that of its last operation.
     pub(crate) fn last_status(&self) -> u32 {
         self.status
     }
 
-    /// Takes the head of the next operation's results: it must be `number`; returns its status.
+    /// Takes the head of the next operation's result, which must be that of operation `number`.
+    /// Returns its status.
     pub(crate) fn status(&mut self, number: u32) -> Option<u32> {
         (self.words.word()? == number).then_some(())?;
         self.words.word()
     }
 
-    /// As [`Self::status`], for one that was successful.
+    /// Takes the head of the next operation's result, which must be successful.
     pub(crate) fn good(&mut self, number: u32) -> Option<()> {
         (self.status(number)? == 0).then_some(())
     }
@@ -207,14 +210,14 @@ impl<'a> Results<'a> {
         self.words.opaque()
     }
 
-    /// Takes the results of a READ of `len` bytes, which are not there.
+    /// Takes the results of a READ of `len` bytes whose data is in a chunk.
     pub(crate) fn read_elsewhere(&mut self, len: u32) -> Option<()> {
         self.good(operation::READ)?;
         let _end_of_file = self.words.word()?;
         (self.words.word()? == len).then_some(())
     }
 
-    /// Takes the results of a READLINK of a text of `len` bytes, which are not there.
+    /// Takes the results of a READLINK whose text of `len` bytes is in a chunk.
     pub(crate) fn link_elsewhere(&mut self, len: u32) -> Option<()> {
         self.good(operation::READLINK)?;
         (self.words.word()? == len).then_some(())
@@ -226,8 +229,8 @@ impl<'a> Results<'a> {
         self.words.opaque()
     }
 
-    /// Takes the results of the GETATTR of a file that is the last operation, if all before it were
-    /// done. There must be nothing behind them.
+    /// Takes the end of the results: that of a GETATTR of a regular file if all operations
+    /// succeeded, nothing otherwise. No further results may follow.
     pub(crate) fn end(&mut self) -> Option<()> {
         if self.status == 0 {
             self.good(operation::GETATTR)?;
@@ -243,7 +246,7 @@ impl<'a> Results<'a> {
     pub(crate) fn write(&mut self) -> Option<u32> {
         self.good(operation::WRITE)?;
         let count = self.words.word()?;
-        // How it was written, and the verifier.
+        // Stability level and verifier.
         self.words.skip(3)?;
         Some(count)
     }
@@ -256,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_left_out_counts_with_its_pad() {
         let call = Compound::at(7, "/a/b").write(0, 5).write(8, 4).finish();
-        // Another WRITE's number, stateid, offset, stability and count are between.
+        // The operation number, stateid, offset, stability level and count of the second WRITE.
         let between = 4 + 16 + 8 + 4 + 4;
         assert_eq!(call.positions[1] - call.positions[0], 8 + between);
         assert_eq!(call.positions[0] + between, call.inline.len() as u32);

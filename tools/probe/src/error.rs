@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can go wrong, as one line for the user.
+//! The error type of the program: one line of text for the user.
 
 use std::{
     fmt,
     io, //
 };
 
-/// A failure, told in one line.
+/// A failure, described in one line.
 #[derive(Debug)]
 pub(crate) struct Error {
     text: String,
     kind: Kind,
 }
 
-/// What sort of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// By the name that the operating system has for it.
+    /// An error of the operating system.
     Os(io::ErrorKind),
-    /// Something is not there that nobody has to have.
-    Lack,
+    /// An optional feature is missing.
+    Unavailable,
     Other,
 }
 
-/// The program's result.
+/// The result type of the program.
 pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A failure of our own.
+    /// Creates an error from a description.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -36,15 +36,16 @@ impl Error {
         }
     }
 
-    /// Something is not there, here or at the server, without which nothing can be said.
-    pub(crate) fn lack(text: impl Into<String>) -> Self {
+    /// Creates the error for an optional feature that this side or the server lacks. It says
+    /// nothing about the server's conformance.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            kind: Kind::Lack,
+            kind: Kind::Unavailable,
         }
     }
 
-    /// The failure of a call named `what`.
+    /// Creates the error for a failed call of `what`.
     pub(crate) fn os(what: &str, error: io::Error) -> Self {
         Self {
             text: format!("{what}: {error}"),
@@ -52,14 +53,14 @@ impl Error {
         }
     }
 
-    /// Whether an address was taken.
+    /// Returns true if an address or port was in use.
     pub(crate) fn is_in_use(&self) -> bool {
         self.kind == Kind::Os(io::ErrorKind::AddrInUse)
     }
 
-    /// Whether it is a [`Self::lack`].
-    pub(crate) fn is_lack(&self) -> bool {
-        self.kind == Kind::Lack
+    /// Returns true for an error created by [`Self::unavailable`].
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.kind == Kind::Unavailable
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The credits that a connection is granted, and Calls that use them.
+//! Tracks granted credits and the Calls that use them.
 
 use crate::{
     error::{Error, Result},
@@ -9,29 +9,29 @@ use crate::{
     rpc,
 };
 
-/// The most credits to ask for: what the Linux client has.
+/// The largest number of credits that the probe requests, as the Linux client does.
 pub(crate) const MOST: u32 = 128;
 
-/// How many Calls a connection may have under way.
+/// The number of Calls that a connection may have in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The last grant.
     granted: u32,
-    /// The most Calls, whatever is granted.
+    /// The limit that applies in addition to the grant.
     depth: u32,
-    /// The multiple of the grant that is used; 1 for a client that keeps to it.
+    /// The factor by which the grant is exceeded; 1 for a compliant client.
     times: u32,
-    under_way: u32,
+    in_flight: u32,
 }
 
 impl Window {
-    /// Begins with a grant and no Call.
+    /// Creates a window without Calls in flight.
     pub(crate) fn new(granted: u32, depth: u32, times: u32) -> Self {
         Self {
             granted,
             depth,
             times,
-            under_way: 0,
+            in_flight: 0,
         }
     }
 
@@ -40,28 +40,28 @@ impl Window {
         self.granted
     }
 
-    /// Returns how many Calls are unanswered.
-    pub(crate) fn under_way(&self) -> u32 {
-        self.under_way
+    /// Returns the number of Calls in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
-    /// Counts one more Call and returns true, if there may be one more.
+    /// Counts one more Call and returns true, unless the window is full.
     pub(crate) fn take(&mut self) -> bool {
-        // Without any credit nothing could be said any more.
+        // At least one Call, or a grant of 0 would stall the connection for good.
         let most = self.granted.max(1).saturating_mul(self.times);
-        let is_free = self.under_way < most.min(self.depth);
-        self.under_way += u32::from(is_free);
+        let is_free = self.in_flight < most.min(self.depth);
+        self.in_flight += u32::from(is_free);
         is_free
     }
 
-    /// Notes an answer, which may grant another number of credits.
+    /// Notes an answer and its grant of credits, if it has one.
     pub(crate) fn answered(&mut self, granted: Option<u32>) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.granted = granted.unwrap_or(self.granted);
     }
 }
 
-/// Makes a NULL Call that asks for [`MOST`] credits; returns how many are granted.
+/// Makes a NULL Call that requests [`MOST`] credits. Returns the grant.
 pub(crate) fn first(peer: &mut Peer) -> Result<u32> {
     let message = null(peer);
     match peer.exchange(&message)? {
@@ -70,12 +70,12 @@ pub(crate) fn first(peer: &mut Peer) -> Result<u32> {
     }
 }
 
-/// Makes `calls` NULL Calls, as many at a time as are granted, so that the grant grows; returns the
-/// last one. `peer` has [`MOST`] Receives.
+/// Makes `calls` NULL Calls, as many at a time as the server grants, so that the grant grows.
+/// Returns the last grant. `peer` must have [`MOST`] Receives.
 pub(crate) fn raise(peer: &mut Peer, calls: u32) -> Result<u32> {
     let mut window = Window::new(first(peer)?, MOST, 1);
     let mut left = calls;
-    while left > 0 || window.under_way() > 0 {
+    while left > 0 || window.in_flight() > 0 {
         while left > 0 && window.take() {
             left -= 1;
             let message = null(peer);
@@ -89,7 +89,7 @@ pub(crate) fn raise(peer: &mut Peer, calls: u32) -> Result<u32> {
     Ok(window.granted())
 }
 
-/// A NULL Call that asks for [`MOST`] credits.
+/// Builds a NULL Call that requests [`MOST`] credits.
 fn null(peer: &Peer) -> Message {
     let xid = peer.xid();
     let mut message = Message::inline(xid, rpc::null(xid));
@@ -101,7 +101,7 @@ fn null(peer: &Peer) -> Message {
 mod tests {
     use super::*;
 
-    /// How many more Calls there may be.
+    /// Returns the number of Calls for which the window has room.
     fn room(mut window: Window) -> u32 {
         (0..).find(|_| !window.take()).unwrap()
     }
@@ -111,7 +111,7 @@ mod tests {
         let mut window = Window::new(8, MOST, 1);
         assert_eq!(room(window), 8);
         assert!(window.take() && window.take());
-        assert_eq!((window.under_way(), room(window)), (2, 6));
+        assert_eq!((window.in_flight(), room(window)), (2, 6));
         window.answered(Some(9));
         assert_eq!((window.granted(), room(window)), (9, 8));
         window.answered(None);

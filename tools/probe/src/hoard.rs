@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `hoard`: peers that always have as many WRITEs under way as they are granted, or a multiple of
-//! that, and connect again when their connection ends.
+//! `hoard`: peers that keep as many WRITEs in flight as the server grants, or a multiple of that,
+//! and reconnect when their connection ends.
 //!
-//! The data of each WRITE goes by Read chunk. Where the network keeps the server's RDMA Reads from
-//! the peers, each WRITE holds what the server has for it until the connection ends.
+//! The data of each WRITE is in a Read chunk. If the network drops the server's RDMA Reads, each
+//! WRITE holds its resources at the server until the connection ends.
 
 use crate::{
     args::Args,
     error::{Error, Result},
     ffi,
     grant::{self, Window},
-    peer::{Incoming, Manners, Peer},
-    stage::{whole, write_call},
+    peer::{Incoming, Params, Peer},
+    scenario::{whole, write_call},
 };
 use std::{
     fmt,
@@ -25,34 +25,34 @@ use std::{
     time::Duration, //
 };
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &[
     "count", "depth", "size", "seconds", "over", "calls", "valid",
 ];
 
-/// The time before a peer that could not connect tries again.
+/// The pause before a peer retries a failed connection attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest time that a peer waits for anything before it waits again.
+/// The timeout of a single wait; peers then wait again.
 const TURN: Duration = Duration::from_secs(1);
 
-/// What a peer does.
+/// The behaviour that all peers share.
 struct Hoard {
     target: SocketAddr,
-    /// The most Calls of a connection that are under way.
+    /// The maximum of Calls in flight per connection.
     depth: u32,
     /// Bytes of a WRITE.
     size: usize,
-    /// The multiple of the grant that is used.
+    /// The factor by which the grant is exceeded.
     over: u32,
-    /// NULL Calls at first, so that the grant grows.
+    /// NULL Calls at the start of each connection, which make the grant grow.
     calls: u32,
-    /// A GETATTR at first, which makes nfsd keep the connection.
+    /// Makes a GETATTR at the start of each connection, so that nfsd keeps it.
     is_valid: bool,
     tally: Tally,
 }
 
-/// How things went, over all peers.
+/// Event counts over all peers.
 #[derive(Default)]
 struct Tally {
     connections: AtomicU64,
@@ -62,7 +62,7 @@ struct Tally {
     refused: AtomicU64,
     /// WRITEs sent.
     calls: AtomicU64,
-    /// Answers to them.
+    /// Answers to WRITEs.
     answers: AtomicU64,
 }
 
@@ -110,18 +110,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     thread::sleep(Duration::from_secs(seconds));
     println!("{}", hoard.tally);
-    // The peers end with the process, wherever they are.
+    // The peers end with the process, in whatever state they are.
     Ok(())
 }
 
 impl Hoard {
-    /// Makes one connection after the other.
+    /// Opens one connection after another.
     fn persist(&self) {
         loop {
             match self.connect() {
                 Ok(peer) => {
                     Tally::count(&self.tally.connections);
-                    // An error is the end of a connection, too: only its moment is another.
+                    // An error ends the connection just as the server does.
                     let _ = self.hold(peer);
                     Tally::count(&self.tally.closed);
                 }
@@ -133,25 +133,25 @@ impl Hoard {
         }
     }
 
-    /// Connects with room for all Calls and their answers.
+    /// Connects, with enough Receives and send-queue slots for all Calls.
     fn connect(&self) -> Result<Peer> {
         let most = self.depth.max(grant::MOST);
-        let manners = Manners {
+        let params = Params {
             receives: most,
             sends: most,
-            ..Manners::default()
+            ..Params::default()
         };
-        Peer::connect(&self.target, manners)
+        Peer::connect(&self.target, params)
     }
 
-    /// Keeps WRITEs under way until the connection ends.
+    /// Keeps WRITEs in flight until the connection ends.
     fn hold(&self, mut peer: Peer) -> Result<()> {
         if self.is_valid {
             peer.getattr()?;
         }
         let granted = grant::raise(&mut peer, self.calls)?;
         let mut window = Window::new(granted, self.depth, self.over);
-        // One piece of memory for all: what is written does not matter.
+        // All WRITEs share one piece of memory, as the data does not matter.
         let memory = peer.region(self.size)?;
         loop {
             while window.take() {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `idle`: opens connections, makes a NULL Call and a GETATTR on each, and holds them until its
+//! `idle`: opens connections, makes a NULL Call and a GETATTR on each, and holds them until
 //! standard input ends.
 
 use crate::{
     args::Args,
     error::{Error, Result},
     ffi, grant,
-    peer::{Manners, Peer},
+    peer::{Params, Peer},
 };
 use std::io;
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &["count", "calls"];
 
 /// Runs the command.
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ffi::raise_file_limit()?;
     let mut peers = Vec::new();
     for _ in 0..count {
-        let mut peer = Peer::connect(&target, manners(calls))?;
+        let mut peer = Peer::connect(&target, params(calls))?;
         peer.null()?;
         peer.getattr()?;
         if calls > 0 {
@@ -35,16 +35,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     peers.iter().try_for_each(Peer::disconnect)
 }
 
-/// Those of a connection that makes so many Calls at once first.
-fn manners(calls: u32) -> Manners {
-    let receives = Manners::default().receives;
-    Manners {
+/// Returns the parameters of a connection that makes up to `calls` Calls at a time.
+fn params(calls: u32) -> Params {
+    let receives = Params::default().receives;
+    Params {
         receives: receives.max(calls.min(grant::MOST)),
-        ..Manners::default()
+        ..Params::default()
     }
 }
 
-/// Returns when the standard input has ended.
+/// Waits until standard input ends.
 pub(crate) fn wait_for_end() -> Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink())
         .map(drop)

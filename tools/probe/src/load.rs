@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `load`: Calls of one kind, so many at a time, and how long they take.
+//! `load`: makes Calls of one kind at a given depth and measures their response times.
 
 use crate::{
     args::Args,
@@ -10,7 +10,7 @@ use crate::{
     grant::{self, MOST},
     message::{Answer, Message, Reply},
     missing,
-    peer::{self, Incoming, Manners, Peer, PATIENCE},
+    peer::{self, Incoming, Params, Peer, PATIENCE},
     rpc,
     times::Times,
 };
@@ -20,42 +20,42 @@ use std::{
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &[
     "kind", "depth", "count", "size", "file", "pause", "patience", "valid",
 ];
 
-/// How often the progress is told.
+/// The interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What the Calls do.
+/// The kind of Calls to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Null,
-    /// READ into a Write chunk.
+    /// READs into a Write chunk.
     Read,
-    /// WRITE to the disk from a Read chunk.
+    /// FILE_SYNC WRITEs from a Read chunk.
     Write,
 }
 
-/// What is measured.
+/// The parameters of a measurement.
 struct Load {
     kind: Kind,
     /// Bytes of a READ or WRITE.
     size: u32,
     file: String,
-    /// How long no reply may come.
+    /// The longest time without a reply.
     patience: Duration,
 }
 
-/// A Call under way.
+/// A Call in flight.
 struct Call {
-    /// Whose piece of the memory it has.
+    /// The slot whose piece of the memory the Call uses.
     slot: u32,
     sent: Instant,
 }
 
-/// Credits that were granted.
+/// The course of the grant of credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Granted {
     first: u32,
@@ -63,7 +63,7 @@ struct Granted {
     last: u32,
     /// Replies so far.
     replies: usize,
-    /// With which of them `most` came.
+    /// The number of the reply that first granted `most`.
     risen: usize,
 }
 
@@ -84,12 +84,12 @@ impl Granted {
             self.most = credits;
             self.risen = self.replies;
         }
-        // Nothing could be said any more with none at all.
+        // At least one Call, or a grant of 0 would stall the connection for good.
         self.last = credits.max(1);
     }
 }
 
-/// What came of a load.
+/// The result of a measurement.
 struct Done {
     times: Times,
     granted: Granted,
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None | Some("null") => Kind::Null,
         Some("read") => Kind::Read,
         Some("write") => Kind::Write,
-        Some(other) => return Err(Error::new(format!("--kind: nothing is called \"{other}\""))),
+        Some(other) => return Err(Error::new(format!("--kind: unknown value \"{other}\""))),
     };
     let file = match (kind, args.text("file")) {
         (Kind::Null, _) => String::new(),
@@ -140,35 +140,35 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Load {
-    /// Makes `count` Calls, `depth` at a time or as many as the server grants.
+    /// Makes `count` Calls, at most `depth` at a time and at most as many as the server grants.
     fn make(&self, args: &Args, depth: u32, count: usize) -> Result<Done> {
-        let manners = Manners {
+        let params = Params {
             receives: depth,
-            ..Manners::default()
+            ..Params::default()
         };
-        let mut peer = Peer::connect(&args.target()?, manners)?;
+        let mut peer = Peer::connect(&args.target()?, params)?;
         let mut granted = Granted::new(grant::first(&mut peer)?);
         if args.text("valid").is_some() {
             peer.getattr()?;
         }
         let memory = peer.region(depth as usize * self.size as usize)?;
         let mut idle: Vec<u32> = (0..depth).collect();
-        let mut under_way = HashMap::new();
+        let mut in_flight = HashMap::new();
         let mut times = Vec::new();
         let mut told = Instant::now();
         while times.len() < count {
-            while times.len() + under_way.len() < count
-                && under_way.len() < depth.min(granted.last) as usize
+            while times.len() + in_flight.len() < count
+                && in_flight.len() < depth.min(granted.last) as usize
             {
                 let Some(slot) = idle.pop() else { break };
-                self.send(&mut peer, &memory, slot, &mut under_way)?;
+                self.send(&mut peer, &memory, slot, &mut in_flight)?;
             }
             let reply = match peer.receive(self.patience)? {
                 Incoming::Answer(Answer::Reply(reply)) => reply,
                 other => return Err(Error::new(format!("no reply but {other:?}"))),
             };
-            let Some(call) = under_way.remove(&reply.xid) else {
-                return Err(Error::new(format!("an answer to nothing: {reply:?}")));
+            let Some(call) = in_flight.remove(&reply.xid) else {
+                return Err(Error::new(format!("unexpected answer: {reply:?}")));
             };
             self.check(&reply)?;
             granted.note(reply.credits);
@@ -186,13 +186,13 @@ impl Load {
         })
     }
 
-    /// Makes a Call with the piece of `memory` that is `slot`'s.
+    /// Makes a Call that uses the piece of `memory` that belongs to `slot`.
     fn send(
         &self,
         peer: &mut Peer,
         memory: &Region,
         slot: u32,
-        under_way: &mut HashMap<u32, Call>,
+        in_flight: &mut HashMap<u32, Call>,
     ) -> Result {
         let xid = peer.xid();
         let offset = u64::from(slot) * u64::from(self.size);
@@ -220,11 +220,11 @@ impl Load {
         }
         message.credits = MOST;
         let sent = Instant::now();
-        under_way.insert(xid, Call { slot, sent });
+        in_flight.insert(xid, Call { slot, sent });
         peer.send(&message)
     }
 
-    /// Whether `reply` says that all went well.
+    /// Returns an error unless `reply` reports success and the full length.
     fn check(&self, reply: &Reply) -> Result {
         let good = || match self.kind {
             Kind::Null => rpc::results(reply.xid, &reply.body).map(|_| ()),

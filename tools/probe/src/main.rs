@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! rpcrdma-probe: a raw RPC-over-RDMA peer that talks to a server at the wire, also in ways no NFS
-//! client does.
+//! rpcrdma-probe: an RPC-over-RDMA client that builds its messages itself and can violate the
+//! protocol on purpose.
 //!
-//! One file per command, on top of [`peer`] (a connection), [`message`] (the transport header),
-//! [`rpc`] (the Calls) and [`ffi`] (librdmacm and libibverbs).
+//! Each command has its own file or folder. The commands share [`peer`] (a connection), [`message`]
+//! (the transport header), [`rpc`] (RPC Calls) and [`ffi`] (librdmacm and libibverbs).
 
 #![deny(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod message;
 mod peer;
 mod ping;
 mod rpc;
+mod scenario;
 mod session;
 mod stage;
 mod storm;
@@ -47,88 +48,92 @@ use std::{
 const USAGE: &str = "\
 usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
 
-  ping       connect, make NULL Calls, print what was agreed on and percentiles of the times
-               --count N        Calls to make (5)
-               --reads N        RDMA Reads that the server may have under way at once (16)
-  call       make the RPC Call on standard input, print where its reply was and the bytes, in JSON
+  ping       connect, make NULL Calls, and print the connection parameters and percentiles of
+             the response times
+               --count N        number of Calls (5)
+               --reads N        RDMA Reads that the server may have in flight (16)
+  call       make the RPC Call from standard input; print as JSON the bytes of the reply and
+             where they arrived
                --write N        bytes of a Write chunk to offer (0: none)
                --reply N        bytes of a Reply chunk to offer (0: none)
-  idle       open connections, a NULL Call and a GETATTR each, and hold them until standard
-             input ends
-               --count N        connections (1)
-               --calls N        NULL Calls that each makes then, as many at a time as are
-                                granted (0)
-  hoard      keep as many WRITEs under way as are granted, to a file that there is not and with
-             a Read chunk each, and connect again when a connection ends; print in the end how
-             many connections and Calls there were
-               --count N        peers (1)
-               --depth N        the most WRITEs of each at a time (128)
+  idle       open connections, make a NULL Call and a GETATTR on each, and hold them until
+             standard input ends
+               --count N        number of connections (1)
+               --calls N        further NULL Calls on each connection, as many at a time as the
+                                server grants (0)
+  hoard      keep as many WRITEs in flight as the server grants, each with a Read chunk and an
+             unknown file handle, and reconnect when a connection ends; at the end, print the
+             number of connections and Calls
+               --count N        number of peers (1)
+               --depth N        limit of WRITEs in flight per peer (128)
                --size N         bytes of a WRITE (65536)
-               --seconds N      until the end (60)
-               --over N         how many times as many as are granted (1)
-               --calls N        NULL Calls of each connection at first, as many at a time as are
-                                granted (0)
-               --valid          a GETATTR of each connection at first, so that nfsd knows the peer
-  load       make Calls of one kind, so many at a time, and print how long they took
-               --kind KIND      null; read or write, which need --file (null)
-               --depth N        at a time, up to 128 and what the server grants (1)
-               --count N        in all (1000)
+               --seconds N      duration (60)
+               --over N         use N times the granted credits (1)
+               --calls N        NULL Calls at the start of each connection, as many at a time
+                                as the server grants (0)
+               --valid          make a GETATTR at the start of each connection, so that nfsd
+                                takes the peer for valid
+  load       make Calls of one kind at a given depth, and print their response times
+               --kind KIND      null; or read or write, which need --file (null)
+               --depth N        Calls in flight, at most 128 and what the server grants (1)
+               --count N        number of Calls (1000)
                --size N         bytes of a READ or WRITE (4096)
-               --file PATH      a file below the root of NFS version 4, which write overwrites;
-                                for read it has to have depth times size bytes
-               --pause MS       time to let go by when connected, before anything is sent (0)
-               --patience S     seconds without any reply before it gives up (60)
-               --valid          with a GETATTR first, after which Linux servers know the peer
-  storm      open connections at once, retry those that fail, then end all at once
-               --count N        connections (1)
-               --calls N        GETATTRs of each (2)
-               --from ADDRESS   of this host, to connect from
-               --parallel N     threads that connect, one connection after the other (32)
-               --how HOW        disconnect, or silent: no queue pair is left when the server
-                                hears of it (disconnect)
-  vanish     connect and go away at some stage, again and again
-               --stage STAGE    how far to get: all, or one of
+               --file PATH      a file below the root of NFS version 4; write overwrites it, and
+                                read needs one of at least depth times size bytes
+               --pause MS       wait after connecting, before the first message (0)
+               --patience S     give up after S seconds without a reply (60)
+               --valid          make a GETATTR first, so that nfsd takes the peer for valid
+  storm      open connections at once, retry failed ones, then close all at once
+               --count N        number of connections (1)
+               --calls N        GETATTRs per connection (2)
+               --from ADDRESS   local address to connect from
+               --parallel N     threads, each of which makes one connection at a time (32)
+               --how HOW        disconnect; or silent: destroy the queue pairs before the server
+                                is told (disconnect)
+  vanish     connect and disappear at some stage, repeatedly
+               --stage STAGE    the stage to reach: all, or one of
                                 request response established call reply read read-rkey
                                 write-chunk reply-chunk no-receive no-receive-calls
                                 no-receive-reads no-receive-errors send overrun immediate
-                                (all); or of what no client does: unasked invalidation
-                                greedy, which begins with a line on standard input;
-                                overrun-seen, which waits until the server has seen it
-               --how HOW        disconnect, silent, kill, all; or hold: stay until
+                                (all); or a misbehaviour that all does not include: unasked,
+                                invalidation, greedy, which starts when standard input has a
+                                line, or overrun-seen, which waits until all Calls have arrived
+                                or the server has closed the connection
+               --how HOW        disconnect, silent, kill, all; or hold: stay connected until
                                 standard input ends (all)
-               --count N        peers (one of each kind)
+               --count N        number of peers (one of each kind)
                --parallel N     threads, each with a group of up to 8 peers at a time (4)
-               --pause MS       that a thread lets go by after each peer; groups have one peer
-                                then (0)
-               --file PATH      file of at least 128 KiB below the root of NFS version 4,
-                                for write-chunk and reply-chunk
-               --key N          of a registration of the server's, for invalidation
+               --pause MS       wait after each peer; groups then have one peer (0)
+               --file PATH      a file of at least 128 KiB below the root of NFS version 4, for
+                                write-chunk, reply-chunk and no-receive-reads
+               --key N          key of a memory registration of the server, for invalidation
                --calls N        READs of each peer, for no-receive-reads (32)
-  conform    try what RFC 8166, 8167, 8267 and 8797 require of a server, and print a table;
-             the status is 0 if something is met and nothing violated. What the server need
-             not have is not tried without: NFS version 3, and that handles of version 4 are
-             good there; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS
-               --file PATH      a file below the root of NFS version 4, in a folder where
-                                links can be made; it is overwritten. Without it the rows
-                                that need one are not tried
-               --call-limit N   the most bytes of a Call that the server takes, likewise
+  conform    check a server against RFC 8166, 8167, 8267 and 8797, and print a table. The exit
+             status is 0 if a requirement is met and none is violated. Rows that need an
+             optional feature are not tried without it: NFS version 3 that accepts handles of
+             version 4; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS
+               --file PATH      a file below the root of NFS version 4, in a directory where
+                                links can be made; it is overwritten. Rows that need a file
+                                are not tried without it
+               --call-limit N   bytes of the longest Call that the server accepts. Rows that
+                                need it are not tried without it
                --part PART      messages, headers, calls, replies, links, version3, eligibility,
                                 agreement, invalidation, credits, callbacks, directions or
                                 endings (all)
-               --only TEXT      the rows whose name has it (all)
-               --pause MS       time to let go by when connected, before anything is sent (0)
-               --quick          a dozen in place of all 256 codes of sizes
-               --json           JSON in place of the table
-  fuzz       send messages nobody thought of; the server must go on
-               --seed N         what they are made from (1)
-               --count N        messages (100000)
-               --case N         one of them only, which is shown
+               --only TEXT      only rows whose name contains TEXT (all)
+               --pause MS       wait after connecting, before the first message (0)
+               --quick          try 12 of the 256 size codes
+               --json           print JSON instead of a table
+  fuzz       send generated messages, most of them malformed; the server must keep working
+               --seed N         seed of the generator (1)
+               --count N        number of messages (100000)
+               --case N         print and send only this message
                --file PATH      a file below the root of NFS version 4, which is overwritten
 
-All take --allow-remote, without which only hosts on a network of this host are talked to.
+All commands take --allow-remote; without it, HOST must be on a network of this host.
 ";
 
-/// One command.
+/// A command of the program.
 struct Command {
     name: &'static str,
     options: &'static [&'static str],
@@ -210,7 +215,7 @@ fn asks_for_help(arg: &OsString) -> bool {
     arg == "--help" || arg == "-h"
 }
 
-/// Says that the option `name` is needed.
+/// Returns the error for a missing option `name`.
 fn missing(name: &str) -> Error {
-    Error::new(format!("--{name} is needed"))
+    Error::new(format!("--{name} is required"))
 }

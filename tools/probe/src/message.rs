@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA messages as a client sends and gets them (RFC 8166, section 4).
+//! Encodes and decodes RPC-over-RDMA messages of the client's side (RFC 8166, section 4).
 
 use crate::xdr::{Words, Xdr};
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
-/// The protocol version.
+/// The version of RPC-over-RDMA.
 pub(crate) const VERSION: u32 = 1;
 
-/// `rdma_proc`.
+/// Values of `rdma_proc`.
 pub(crate) mod procedure {
     pub(crate) const MSG: u32 = 0;
     pub(crate) const NOMSG: u32 = 1;
@@ -17,7 +17,7 @@ pub(crate) mod procedure {
     pub(crate) const ERROR: u32 = 4;
 }
 
-/// `rdma_err`.
+/// Values of `rdma_err`.
 pub(crate) mod error_code {
     pub(crate) const VERS: u32 = 1;
     pub(crate) const CHUNK: u32 = 2;
@@ -36,7 +36,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A message without chunks that carries `body`.
+    /// Creates an RDMA_MSG without chunks that carries `body`.
     pub(crate) fn inline(xid: u32, body: Vec<u8>) -> Self {
         Self {
             xid,
@@ -49,7 +49,7 @@ impl Message {
         }
     }
 
-    /// Returns the bytes on the wire.
+    /// Encodes the message.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let fixed = [self.xid, VERSION, self.credits, self.procedure];
         let xdr = Xdr::new().words(&fixed);
@@ -81,12 +81,12 @@ fn segment(xdr: Xdr, segment: &Segment) -> Xdr {
         .hyper(segment.offset)
 }
 
-/// What the server sent.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// An RPC message.
     Reply(Reply),
-    /// RDMA_ERROR: version not supported, and what is.
+    /// RDMA_ERROR with ERR_VERS and the range of supported versions.
     ErrVers {
         xid: u32,
         credits: u32,
@@ -94,32 +94,32 @@ pub(crate) enum Answer {
         low: u32,
         high: u32,
     },
-    /// RDMA_ERROR: the chunks are wrong or cannot be served.
+    /// RDMA_ERROR with ERR_CHUNK.
     ErrChunk { xid: u32, credits: u32 },
-    /// Something no client understands.
+    /// A message that cannot be decoded.
     Malformed(Vec<u8>),
 }
 
-/// An RPC message of the server.
+/// An RDMA_MSG or RDMA_NOMSG from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) xid: u32,
     pub(crate) credits: u32,
     pub(crate) procedure: u32,
-    /// The Write list, with the lengths really written.
+    /// The Write list, with the lengths that the server has written.
     pub(crate) writes: Vec<Vec<Segment>>,
-    /// The Reply chunk likewise, if it came back.
+    /// The Reply chunk with the lengths that the server has written, if it was returned.
     pub(crate) reply: Option<Vec<Segment>>,
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    /// Reads a message from the server.
+    /// Decodes a message from the server.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         decode(bytes).unwrap_or_else(|| Self::Malformed(bytes.to_vec()))
     }
 
-    /// Returns the XID, if there is one.
+    /// Returns the XID, if the message has one.
     pub(crate) fn xid(&self) -> Option<u32> {
         match self {
             Self::Reply(reply) => Some(reply.xid),
@@ -128,7 +128,7 @@ impl Answer {
         }
     }
 
-    /// Returns the credits that it grants, if it is understood.
+    /// Returns the granted credits, if the message could be decoded.
     pub(crate) fn credits(&self) -> Option<u32> {
         match self {
             Self::Reply(Reply { credits, .. })
@@ -139,11 +139,11 @@ impl Answer {
     }
 }
 
-/// Reads a message from the server; `None` when it cannot be understood.
+/// Decodes a message from the server; returns `None` if it is malformed.
 fn decode(bytes: &[u8]) -> Option<Answer> {
     let mut words = Words::new(bytes);
     let xid = words.word()?;
-    // That of an ERR_VERS is the one of the request.
+    // An ERR_VERS repeats the version of the request.
     let version = words.word()?;
     let credits = words.word()?;
     let procedure = words.word()?;
@@ -167,7 +167,7 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
     }
 }
 
-/// Reads the rest of an RDMA_ERROR.
+/// Decodes the rest of an RDMA_ERROR.
 fn decode_error(xid: u32, credits: u32, version: u32, words: &mut Words<'_>) -> Option<Answer> {
     match words.word()? {
         error_code::VERS => Some(Answer::ErrVers {
@@ -182,7 +182,7 @@ fn decode_error(xid: u32, credits: u32, version: u32, words: &mut Words<'_>) -> 
     }
 }
 
-/// Reads a Write list.
+/// Decodes a Write list.
 fn decode_writes(words: &mut Words<'_>) -> Option<Vec<Vec<Segment>>> {
     let mut writes = Vec::new();
     loop {
@@ -194,7 +194,7 @@ fn decode_writes(words: &mut Words<'_>) -> Option<Vec<Vec<Segment>>> {
     }
 }
 
-/// Reads a Reply chunk, if it is there.
+/// Decodes the Reply chunk, if it is present.
 fn decode_reply_chunk(words: &mut Words<'_>) -> Option<Option<Vec<Segment>>> {
     match words.word()? {
         0 => Some(None),
@@ -203,7 +203,7 @@ fn decode_reply_chunk(words: &mut Words<'_>) -> Option<Option<Vec<Segment>>> {
     }
 }
 
-/// Reads a chunk.
+/// Decodes a chunk.
 fn decode_chunk(words: &mut Words<'_>) -> Option<Vec<Segment>> {
     let mut segments = Vec::new();
     for _ in 0..words.word()? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client of one connection: sends messages, gets answers.
+//! A client with one connection, which sends messages and receives answers.
 
 use crate::{
     error::{Error, Result},
@@ -21,51 +21,51 @@ use std::{
 };
 use svcrdma_proto::cm;
 
-/// How long the server may take for anything. Only a server that hangs makes anybody wait so long.
+/// The timeout of every wait for the server. Only a hung server makes the probe wait this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Local ports that are tried at most.
+/// The maximum of local ports to try.
 const PORTS: u32 = 8;
 
-/// The longest message that can be sent, in bytes.
+/// The length of the longest message that a peer can send, in bytes.
 pub(crate) const LONGEST: usize = 8192;
 
-/// Milliseconds that a peer waits when it is connected, before it sends anything.
+/// The pause after a connection is established, in milliseconds.
 static PAUSE: AtomicU64 = AtomicU64::new(0);
 
-/// The next XID. They begin anywhere and are those of all connections: a server may take the same Call
-/// with the same XID for one that is sent again, and repeats its reply.
+/// The next XID. XIDs start at a random number and are unique among all connections, because a
+/// server may take a Call with a known XID for a retransmission and repeat its old reply.
 static NEXT_XID: LazyLock<AtomicU32> =
     LazyLock::new(|| AtomicU32::new(RandomState::new().build_hasher().finish() as u32));
 
-/// Has all peers wait so many milliseconds when they are connected: some drivers do not see what
-/// comes at once.
+/// Makes all peers pause after their connection is established: some drivers miss a message that
+/// arrives immediately.
 pub(crate) fn set_pause(milliseconds: u64) {
     PAUSE.store(milliseconds, Ordering::Relaxed);
 }
 
-/// The number that marks the completion of a Send; Receives carry their slot.
+/// The work request ID of Sends. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
 
-/// What a peer says and does when it connects.
+/// The parameters of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Manners {
-    /// Private data of the connection request.
+pub(crate) struct Params {
+    /// The private data of the connection request.
     pub(crate) private_data: Vec<u8>,
-    /// Size of a Receive in bytes.
+    /// The size of a Receive buffer in bytes.
     pub(crate) receive_size: usize,
-    /// Receives posted.
+    /// The number of posted Receives.
     pub(crate) receives: u32,
-    /// Sends that can be under way, at least; as many as Receives if these are more.
+    /// The minimum of Sends that can be in flight; the peer has at least as many slots as Receives.
     pub(crate) sends: u32,
-    /// RDMA Reads of the server's that may be under way at once.
+    /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
-    /// The address that it connects from; the one that the route gives if there is none.
+    /// The local address to connect from; without one, the route determines it.
     pub(crate) from: Option<IpAddr>,
 }
 
-impl Default for Manners {
-    /// What the Linux client does.
+impl Default for Params {
+    /// Returns the parameters of the Linux client.
     fn default() -> Self {
         Self {
             private_data: cm::private_data(4096, 4096, false).to_vec(),
@@ -78,8 +78,8 @@ impl Default for Manners {
     }
 }
 
-/// Connects by `f`, again while the CM chooses a local port that is taken: with iWARP ports are
-/// TCP's, which keeps some for a while.
+/// Calls `f`, which connects, until the CM has chosen a free local port. On iWARP the ports are
+/// TCP's, which keeps used ports for a while.
 pub(crate) fn with_free_port<T>(f: impl Fn() -> Result<T>) -> Result<T> {
     for _ in 1..PORTS {
         match f() {
@@ -90,35 +90,35 @@ pub(crate) fn with_free_port<T>(f: impl Fn() -> Result<T>) -> Result<T> {
     f()
 }
 
-/// What came from the server.
+/// The result of a wait for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
     /// A message.
     Answer(Answer),
-    /// The connection is at its end.
+    /// The connection has ended.
     Closed,
-    /// Nothing, in the time given.
+    /// Nothing has arrived in time.
     Silence,
 }
 
-/// One connection to the server.
+/// A client's connection to the server.
 pub(crate) struct Peer {
     inbox: Region,
     outbox: Region,
     endpoint: Endpoint,
-    manners: Manners,
+    params: Params,
     private_data: Vec<u8>,
     next_slot: usize,
-    /// Sends that have not completed.
+    /// The number of Sends in flight.
     sending: usize,
-    /// What came while a Send was waited for.
+    /// Completions and events that arrived during a wait for a Send.
     kept: VecDeque<Wakeup>,
 }
 
 impl Peer {
-    /// Connects.
-    pub(crate) fn connect(to: &SocketAddr, manners: Manners) -> Result<Self> {
-        let mut peer = Self::request(to, manners)?;
+    /// Connects to the server.
+    pub(crate) fn connect(to: &SocketAddr, params: Params) -> Result<Self> {
+        let mut peer = Self::request(to, params)?;
         peer.private_data = match peer.event()? {
             Event::Established(data) => data,
             event => return Err(Error::new(format!("cannot connect: {event:?}"))),
@@ -127,45 +127,45 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Sends a connection request and does not wait for the answer.
-    pub(crate) fn request(to: &SocketAddr, manners: Manners) -> Result<Self> {
-        with_free_port(|| Self::request_once(to, manners.clone()))
+    /// Sends a connection request without waiting for the answer.
+    pub(crate) fn request(to: &SocketAddr, params: Params) -> Result<Self> {
+        with_free_port(|| Self::request_once(to, params.clone()))
     }
 
-    fn request_once(to: &SocketAddr, manners: Manners) -> Result<Self> {
-        let depth = manners.receives.max(manners.sends);
-        let endpoint = Endpoint::open(to, manners.from, depth, PATIENCE)?;
-        let size = manners.receive_size * depth as usize;
+    fn request_once(to: &SocketAddr, params: Params) -> Result<Self> {
+        let depth = params.receives.max(params.sends);
+        let endpoint = Endpoint::open(to, params.from, depth, PATIENCE)?;
+        let size = params.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,
             outbox: endpoint.region(depth as usize * LONGEST)?,
             endpoint,
-            manners,
+            params,
             private_data: Vec::new(),
             next_slot: 0,
             sending: 0,
             kept: VecDeque::new(),
         };
-        for slot in 0..peer.manners.receives {
+        for slot in 0..peer.params.receives {
             peer.post_receive(u64::from(slot))?;
         }
-        peer.endpoint.connect(&offer(&peer.manners))?;
+        peer.endpoint.connect(&offer(&peer.params))?;
         Ok(peer)
     }
 
-    /// Waits for the next event of the connection; completions are passed over.
+    /// Waits for the next event of the connection and discards completions.
     pub(crate) fn event(&mut self) -> Result<Event> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.wait(deadline)? {
                 Wakeup::Event(event) => return Ok(event),
-                Wakeup::Timeout => return Err(Error::new("no event of the connection in time")),
+                Wakeup::Timeout => return Err(Error::new("the connection had no event in time")),
                 Wakeup::Completion(_) => (),
             }
         }
     }
 
-    /// Waits until `deadline`.
+    /// Waits until `deadline` for the next completion or event.
     fn wait(&mut self, deadline: Instant) -> Result<Wakeup> {
         match self.kept.pop_front() {
             Some(kept) => Ok(kept),
@@ -173,18 +173,18 @@ impl Peer {
         }
     }
 
-    /// Waits until `deadline` for what has not come yet.
+    /// Waits until `deadline` for a new completion or event.
     fn wait_for_more(&mut self, deadline: Instant) -> Result<Wakeup> {
         let left = deadline.saturating_duration_since(Instant::now());
         let wakeup = self.endpoint.wait(left)?;
         if matches!(wakeup, Wakeup::Completion(Completion { id: SEND, .. })) {
-            // With siw there was one more than had been posted.
+            // siw has been seen to report one more completion than there were Sends.
             self.sending = self.sending.saturating_sub(1);
         }
         Ok(wakeup)
     }
 
-    /// Returns what the server said about itself.
+    /// Returns the private data of the server.
     pub(crate) fn private_data(&self) -> &[u8] {
         &self.private_data
     }
@@ -197,12 +197,13 @@ impl Peer {
     /// Allocates memory that the server may read and write.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
         let region = self.endpoint.region(len);
-        // That says nothing about the server.
-        region.map_err(|error| Error::lack(error.to_string()))
+        // This failure says nothing about the server.
+        region.map_err(|error| Error::unavailable(error.to_string()))
     }
 
-    /// Allocates memory with a handle that the server may invalidate, if the device can. To be
-    /// dropped first: while it is bound to the queue pair, rxe waits for it in vain.
+    /// Allocates memory with a handle that the server may invalidate, if the device supports memory
+    /// windows. Drop the window before the peer: rxe waits forever for a window that is still bound
+    /// to the queue pair.
     pub(crate) fn window(&mut self, len: usize) -> Result<Option<Window>> {
         let Some(window) = self.endpoint.window(SEND, len)? else {
             return Ok(None);
@@ -216,12 +217,12 @@ impl Peer {
 
     /// Posts the Receive of `slot`.
     fn post_receive(&self, slot: u64) -> Result<()> {
-        let size = self.manners.receive_size;
+        let size = self.params.receive_size;
         self.endpoint
             .post_receive(slot, &self.inbox, slot as usize * size, size)
     }
 
-    /// Waits for room in the send queue: an answer may overtake the completion of its Send.
+    /// Waits for room in the send queue. An answer may arrive before the completion of its Send.
     fn wait_for_slot(&mut self, slots: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.sending >= slots {
@@ -233,7 +234,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends bytes as they are, when there is room in the send queue.
+    /// Sends bytes unchanged, once the send queue has room.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.post_bytes(bytes, None)
     }
@@ -253,13 +254,13 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends a message which invalidates the registration of the server's with this key.
+    /// Sends a message that invalidates the server's memory registration with this key.
     pub(crate) fn send_invalidating(&mut self, message: &Message, key: u32) -> Result<()> {
         self.post_bytes(&message.encode(), Some(key))
     }
 
-    /// Makes an RDMA Write of no bytes with immediate data, if the device can, and waits for its
-    /// completion.
+    /// Posts an RDMA Write of no bytes with immediate data and waits for its completion. Does
+    /// nothing if the device does not support it.
     pub(crate) fn send_immediate(&mut self) -> Result<()> {
         self.wait_for_slot(1)?;
         if self.endpoint.post_immediate(SEND).is_ok() {
@@ -269,12 +270,13 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends a message, as [`Self::send_bytes`].
+    /// Sends a message, once the send queue has room.
     pub(crate) fn send(&mut self, message: &Message) -> Result<()> {
         self.send_bytes(&message.encode())
     }
 
-    /// Waits until a Send has arrived at the server; returns whether the connection stands then.
+    /// Waits for the completion of a Send, which means that it has arrived at the server. Returns
+    /// false if the connection has ended instead.
     pub(crate) fn wait_sent(&mut self) -> Result<bool> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -287,7 +289,7 @@ impl Peer {
         }
     }
 
-    /// Waits for the next message or the end of the connection.
+    /// Waits for the next message or for the end of the connection.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Incoming> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -301,21 +303,22 @@ impl Peer {
         }
     }
 
-    /// Takes the message of a finished Receive and posts the Receive again.
+    /// Takes the message of a completed Receive and posts the Receive again.
     fn take(&mut self, done: Completion) -> Result<Incoming> {
-        let offset = done.id as usize * self.manners.receive_size;
+        let offset = done.id as usize * self.params.receive_size;
         let bytes = self.inbox.read(offset, done.len)?;
         self.post_receive(done.id)?;
         Ok(Incoming::Answer(Answer::decode(&bytes)))
     }
 
-    /// Sends `message` and returns the answer to it.
+    /// Sends `message` and returns its answer.
     pub(crate) fn exchange(&mut self, message: &Message) -> Result<Incoming> {
         self.send(message)?;
         self.answer_to(message.xid)
     }
 
-    /// Returns the answer to the message `xid` that was sent; the next message must be it.
+    /// Waits for the answer to the message `xid`. Returns an error if the next message is another
+    /// one.
     pub(crate) fn answer_to(&mut self, xid: u32) -> Result<Incoming> {
         let incoming = self.receive(PATIENCE)?;
         match &incoming {
@@ -326,17 +329,18 @@ impl Peer {
         }
     }
 
-    /// Makes a NULL Call, which must succeed; returns the credits granted.
+    /// Makes a NULL Call, which must succeed. Returns the granted credits.
     pub(crate) fn null(&mut self) -> Result<u32> {
         self.call("NULL", rpc::null, None)
     }
 
-    /// Makes a GETATTR of the root, which must succeed: nfsd keeps the connection from then on.
+    /// Makes a GETATTR of the root, which must succeed. It validates the peer, so nfsd keeps the
+    /// connection. Returns the granted credits.
     pub(crate) fn getattr(&mut self) -> Result<u32> {
         self.call("GETATTR", rpc::getattr, Some(0))
     }
 
-    /// Makes the Call `name`, whose results must begin with `first`; returns the credits granted.
+    /// Makes the Call `name`, whose results must begin with `first`. Returns the granted credits.
     fn call(&mut self, name: &str, body: fn(u32) -> Vec<u8>, first: Option<u32>) -> Result<u32> {
         let xid = self.xid();
         match self.exchange(&Message::inline(xid, body(xid)))? {
@@ -349,23 +353,24 @@ impl Peer {
         }
     }
 
-    /// Ends the connection in an orderly way.
+    /// Starts an orderly disconnect.
     pub(crate) fn disconnect(&self) -> Result<()> {
         self.endpoint.disconnect()
     }
 
-    /// Destroys the queue pair: what the server sends from now on gets no answer.
+    /// Destroys the queue pair, after which nothing that the server sends is answered.
     pub(crate) fn destroy_qp(&mut self) {
         self.endpoint.destroy_qp();
     }
 }
 
-/// What every peer offers.
-pub(crate) fn offer(manners: &Manners) -> Offer<'_> {
+/// Returns the connection request of a peer with these parameters.
+pub(crate) fn offer(params: &Params) -> Offer<'_> {
     Offer {
-        private_data: &manners.private_data,
-        reads: manners.reads,
-        // For ever: a server cannot rely on its device to give up a peer that posts no Receives.
+        private_data: &params.private_data,
+        reads: params.reads,
+        // 7 means forever: a server must not rely on its device to give up on a peer that posts no
+        // Receives.
         rnr_retry: 7,
     }
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ping`: connects, makes NULL Calls, says what was agreed on and how long they took.
+//! `ping`: connects, makes NULL Calls, and prints the connection parameters and the response times.
 
 use crate::{
     args::Args,
     error::{Error, Result},
-    peer::{Manners, Peer},
+    peer::{Params, Peer},
     times::Times,
 };
 use std::time::Instant;
 use svcrdma_proto::cm;
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &["count", "reads"];
 
 /// Runs the command.
@@ -21,11 +21,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(Error::new("--count: at least 1"));
     }
     let begin = Instant::now();
-    let manners = Manners {
-        reads: args.value("reads", Manners::default().reads)?,
-        ..Manners::default()
+    let params = Params {
+        reads: args.value("reads", Params::default().reads)?,
+        ..Params::default()
     };
-    let mut peer = Peer::connect(&args.target()?, manners)?;
+    let mut peer = Peer::connect(&args.target()?, params)?;
     println!("connected to {} in {:?}", args.host(), begin.elapsed());
     print_agreement(peer.private_data());
     let (times, credits) = measure(&mut peer, count)?;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     peer.disconnect()
 }
 
-/// Prints what the server said and what follows from it.
+/// Prints the server's private data and the inline thresholds that follow from it.
 fn print_agreement(private_data: &[u8]) {
     let server = cm::Peer::parse(private_data);
     let sent = private_data.starts_with(&cm::private_data(0, 0, false)[..4]);
@@ -51,7 +51,7 @@ fn print_agreement(private_data: &[u8]) {
     );
 }
 
-/// Makes `count` NULL Calls; returns their times, and the last grant of credits.
+/// Makes `count` NULL Calls. Returns their response times and the last grant of credits.
 fn measure(peer: &mut Peer, count: u32) -> Result<(Times, u32)> {
     let mut times = Vec::new();
     let mut credits = 0;

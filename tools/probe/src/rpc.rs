@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RPC Calls the probe makes: NULL, and the few of NFS that need no mount.
+//! Builds the probe's RPC Calls (NULL and the few NFS procedures that need no mount) and parses RPC
+//! replies.
 //!
-//! nfsd counts a connection as an unknown one, of which it keeps few, until a Call on it has named
-//! a file that the peer may access. GETATTR of the root does.
+//! nfsd limits the number of connections whose peer it has not validated. A Call validates its peer
+//! when it names a file that the peer may access; a GETATTR of the root does.
 //!
-//! Reading and writing files is in [`crate::compound`].
+//! [`crate::compound`] builds the COMPOUNDs that read and write files.
 
 use crate::{
     compound::Compound,
@@ -14,22 +15,22 @@ use crate::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The NFS program.
+/// The RPC program number of NFS.
 const NFS: u32 = 100_003;
 
-/// The version of NFS by which NULL is called.
+/// The NFS version of NULL Calls.
 static NULL_VERSION: AtomicU32 = AtomicU32::new(3);
 
-/// SUCCESS: a Call was executed.
+/// SUCCESS: the Call was executed.
 pub(crate) const SUCCESS: u32 = 0;
 
-/// PROG_MISMATCH: a version of a program that the server does not have.
+/// PROG_MISMATCH: the server does not support this version of the program.
 const MISMATCH: u32 = 2;
 
-/// GARBAGE_ARGS: arguments that the server cannot decode.
+/// GARBAGE_ARGS: the server cannot decode the arguments.
 pub(crate) const GARBAGE_ARGS: u32 = 4;
 
-/// A Call with credentials, up to its arguments.
+/// Builds the header of a Call, up to its arguments.
 fn call(xid: u32, version: u32, procedure: u32, credential: Xdr) -> Xdr {
     Xdr::new()
         .words(&[xid, 0, 2, NFS, version, procedure])
@@ -38,47 +39,47 @@ fn call(xid: u32, version: u32, procedure: u32, credential: Xdr) -> Xdr {
         .words(&[0, 0])
 }
 
-/// AUTH_NONE.
-fn nobody() -> Xdr {
+/// Returns an AUTH_NONE credential.
+fn no_credential() -> Xdr {
     Xdr::new().words(&[0, 0])
 }
 
-/// AUTH_SYS as root of a host named "probe".
+/// Returns an AUTH_SYS credential of root on a host named "probe".
 fn root() -> Xdr {
     let body = Xdr::new().word(0).opaque(b"probe").words(&[0, 0, 0]);
     Xdr::new().word(1).opaque(&body.into_bytes())
 }
 
-/// NULL.
+/// Builds a NULL Call.
 pub(crate) fn null(xid: u32) -> Vec<u8> {
     let version = NULL_VERSION.load(Ordering::Relaxed);
-    call(xid, version, 0, nobody()).into_bytes()
+    call(xid, version, 0, no_credential()).into_bytes()
 }
 
-/// Has NULL be of NFS version 4 from now on: a server may have no version 3.
+/// Makes all further NULL Calls use NFS version 4, as a server may lack version 3.
 pub(crate) fn null_by_version_4() {
     NULL_VERSION.store(4, Ordering::Relaxed);
 }
 
-/// A procedure of NFS version 3, up to its arguments.
+/// Builds a Call of NFS version 3, up to its arguments.
 pub(crate) fn version_3(xid: u32, procedure: u32) -> Xdr {
     call(xid, 3, procedure, root())
 }
 
-/// A Call whose data goes by Read chunk.
+/// A Call whose data is moved to a Read chunk.
 pub(crate) struct Reduced {
-    /// The message without the data.
+    /// The RPC message without the data.
     pub(crate) inline: Vec<u8>,
-    /// Where the data belongs.
+    /// The XDR position of the data.
     pub(crate) position: u32,
 }
 
-/// WRITE of NFS version 3 with `count` bytes to a file handle that no server knows.
+/// Builds a WRITE of NFS version 3 with `count` bytes and a file handle that no server knows.
 pub(crate) fn write(xid: u32, count: u32) -> Reduced {
     let message = call(xid, 3, 7, root())
         .opaque(&[0xa5; 32])
         .hyper(0)
-        // Count, UNSTABLE, and the length of the data.
+        // Count, UNSTABLE, length of the data.
         .words(&[count, 0, count]);
     Reduced {
         position: message.len() as u32,
@@ -86,45 +87,45 @@ pub(crate) fn write(xid: u32, count: u32) -> Reduced {
     }
 }
 
-/// COMPOUND of NFS version 4.0, up to its arguments.
+/// Builds a COMPOUND of NFS version 4.0, up to its arguments.
 pub(crate) fn compound_call(xid: u32) -> Xdr {
     call(xid, 4, 1, root())
 }
 
-/// COMPOUND of NFS version 4.0: READ of `count` bytes of the file at `path`.
+/// Builds a COMPOUND of NFS version 4.0 that READs `count` bytes of the file at `path`.
 pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
     Compound::at(xid, path).read(0, count).finish().inline
 }
 
-/// COMPOUND of NFS version 4.0: GETATTR of the type of the root.
+/// Builds a COMPOUND of NFS version 4.0 that GETATTRs the type of the root.
 pub(crate) fn getattr(xid: u32) -> Vec<u8> {
     Compound::at_root(xid).getattr().finish().inline
 }
 
-/// What an RPC reply says, as far as the probe wants to know.
+/// The outcome of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Accepted and executed; the first word of the results, if there are any.
+    /// The Call was accepted and executed. Holds the first word of the results, if any.
     Success(Option<u32>),
-    /// Refused, or not a reply at all.
+    /// The Call was refused, or the message is not its reply.
     Failure,
 }
 
-/// Reads the reply to the Call `xid`.
+/// Parses the reply to the Call `xid`.
 pub(crate) fn outcome(xid: u32, body: &[u8]) -> Outcome {
     let results = results(xid, body).map(|mut results| results.word());
     results.map_or(Outcome::Failure, Outcome::Success)
 }
 
-/// Returns the results in the reply to the Call `xid`; `None` when it is no accepted and executed
-/// one.
+/// Returns the results in the reply to the Call `xid`; `None` if it is not the reply to that Call
+/// or the Call was not executed.
 pub(crate) fn results(xid: u32, body: &[u8]) -> Option<Words<'_>> {
     let (status, words) = accepted(xid, body)?;
     (status == SUCCESS).then_some(words)
 }
 
-/// Returns `accept_stat` of the reply to the Call `xid`, and what follows it; `None` when it is no
-/// accepted one (RFC 5531, section 9).
+/// Returns `accept_stat` of the reply to the Call `xid` and what follows it; `None` if `body` is
+/// not an accepted reply to that Call (RFC 5531, section 9).
 pub(crate) fn accepted(xid: u32, body: &[u8]) -> Option<(u32, Words<'_>)> {
     let mut words = Words::new(body);
     let head = [words.word()?, words.word()?, words.word()?];
@@ -135,10 +136,11 @@ pub(crate) fn accepted(xid: u32, body: &[u8]) -> Option<(u32, Words<'_>)> {
     Some((words.word()?, words))
 }
 
-/// A server that the reply to the Call `xid`, of NFS version 3, comes from must have that version.
+/// Returns an error if the reply to the version 3 Call `xid` shows that the server lacks NFS
+/// version 3.
 pub(crate) fn has_version_3(xid: u32, body: &[u8]) -> Result {
     match accepted(xid, body) {
-        Some((MISMATCH, _)) => Err(Error::lack("no NFS version 3")),
+        Some((MISMATCH, _)) => Err(Error::unavailable("no NFS version 3")),
         _ => Ok(()),
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A session of NFS version 4.1 (RFC 8881) whose callbacks come over the connection that made it.
+//! A session of NFS version 4.1 or 4.2 (RFC 8881) whose backchannel uses the connection that
+//! created it.
 //!
-//! A server need not call back before it has something to say, so a callback is provoked: an owner
-//! waits for a lock that another one of the same client has, and that one lets it go.
+//! A server calls back only when it has a reason, so the probe gives it one: an owner waits for a
+//! lock that another owner of the same client holds and then releases.
 
 use crate::{
     callback,
@@ -17,7 +18,7 @@ use crate::{
 use std::time::{SystemTime, UNIX_EPOCH};
 use svcrdma_proto::chunk::Segment;
 
-/// Operations of minor versions 1 and 2, by number.
+/// Operation numbers of minor versions 1 and 2.
 mod minor {
     pub(super) const LOCK: u32 = 12;
     pub(super) const LOCKU: u32 = 14;
@@ -36,7 +37,7 @@ const BACK_CHANNEL: u32 = 2;
 const READ_AND_WRITE: u32 = 3 | 0x400;
 
 const WRITE_LOCK: u32 = 2;
-/// As above, and the owner waits for it.
+/// WRITEW_LT: a write lock for which the owner waits.
 const WRITE_LOCK_WAIT: u32 = 4;
 
 /// NFS4ERR_DENIED.
@@ -50,45 +51,46 @@ const OTHER_MINOR: u32 = 10021;
 /// OPEN4_RESULT_MAY_NOTIFY_LOCK.
 const MAY_NOTIFY: u32 = 0x20;
 
-/// What names an open file or a lock.
+/// The identifier of an open file or of a lock.
 type StateId = [u32; 4];
 
-/// A session.
+/// A session of a new client.
 struct Session {
-    /// Of NFS version 4.
+    /// The minor version of NFS version 4.
     minor: u32,
     id: [u32; 4],
     client: u64,
-    /// That of the next COMPOUND.
+    /// The sequence ID of the next COMPOUND.
     sequence: u32,
-    /// Callbacks that have come.
+    /// Callbacks that were received and not answered yet.
     callbacks: Vec<Reply>,
 }
 
-/// Makes a session on the connection of `peer` and returns a callback, which awaits its answer. The
-/// lock is one of the file `path`.
+/// Creates a session on the connection of `peer` and provokes a callback about a lock of the file
+/// `path`. Returns the callback, which has not been answered.
 pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
     let session = Session::new(peer, 1)?;
     session.provoke(peer, path, &["waiter"])?.callback(peer)
 }
 
-/// The same while another client has a session on this connection, made later.
+/// Provokes a callback like [`provoke_callback`], while another client has a newer session on the
+/// same connection.
 pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Reply> {
     let session = Session::new(peer, 1)?;
     Session::new(peer, 1)?;
     session.provoke(peer, path, &["waiter"])?.callback(peer)
 }
 
-/// Does what gets a client a callback, in a session whose connection is for Calls only; returns it if
-/// it has come already.
+/// Provokes a callback in a session whose connection has no backchannel. Returns the callback if it
+/// has arrived anyway.
 pub(crate) fn provoke_without_channel(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
     let session = Session::with_flags(peer, 1, 0)?;
     let session = session.provoke(peer, path, &["waiter"])?;
     Ok(session.callbacks.into_iter().next())
 }
 
-/// As [`provoke_callback`] for an owner with a name of 1000 bytes, which the callback repeats; does not
-/// wait for it, and returns it if it has come already.
+/// Provokes a callback for an owner with a name of 1000 bytes, which the callback repeats. Does not
+/// wait for the callback; returns it if it has already arrived.
 pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
     let session = Session::new(peer, 1)?;
     let waiter = "w".repeat(1000);
@@ -96,8 +98,7 @@ pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Optio
     Ok(session.callbacks.into_iter().next())
 }
 
-/// As [`provoke_callback`] for `count` owners, each of which gets a callback; returns those that have
-/// come already.
+/// Provokes a callback for each of `count` owners. Returns those that have already arrived.
 pub(crate) fn provoke_callbacks(peer: &mut Peer, path: &str, count: u32) -> Result<Vec<Reply>> {
     let session = Session::new(peer, 1)?;
     let waiters: Vec<String> = (0..count).map(|nth| format!("waiter {nth}")).collect();
@@ -105,8 +106,8 @@ pub(crate) fn provoke_callbacks(peer: &mut Peer, path: &str, count: u32) -> Resu
     Ok(session.provoke(peer, path, &waiters)?.callbacks)
 }
 
-/// Makes a session of NFSv4.2 on the connection of `peer` and reads the first `count` bytes of the
-/// file `path` by READ_PLUS, in a Call with these Write chunks; returns the reply.
+/// Creates a session of NFS version 4.2 on the connection of `peer` and reads the first `count`
+/// bytes of the file `path` with READ_PLUS, in a Call with these Write chunks. Returns the reply.
 pub(crate) fn read_plus(
     peer: &mut Peer,
     path: &str,
@@ -116,7 +117,7 @@ pub(crate) fn read_plus(
     let mut session = Session::new(peer, 2)?;
     let xid = peer.xid();
     let head = session.head(xid, 2 + components(path).count());
-    // Past locks and grace periods.
+    // The stateid that bypasses locks and grace periods.
     let call = at(head, path)
         .word(minor::READ_PLUS)
         .words(&[u32::MAX; 4])
@@ -126,9 +127,9 @@ pub(crate) fn read_plus(
     message.writes = writes;
     peer.send(&message)?;
     let reply = session.receive(peer, Some(xid))?;
-    let reply = reply.ok_or_else(|| Error::new("a callback that nobody asked for"))?;
+    let reply = reply.ok_or_else(|| Error::new("unexpected callback"))?;
     match rpc::results(xid, &reply.body).and_then(|mut words| words.word()) {
-        Some(NOT_SUPPORTED) => Err(Error::lack("no READ_PLUS")),
+        Some(NOT_SUPPORTED) => Err(Error::unavailable("no READ_PLUS")),
         _ => Ok(reply),
     }
 }
@@ -138,7 +139,7 @@ impl Session {
         Self::with_flags(peer, minor, BACK_CHANNEL)
     }
 
-    /// As [`Self::new`], with these flags of CREATE_SESSION.
+    /// Creates a session with these flags of CREATE_SESSION.
     fn with_flags(peer: &mut Peer, minor: u32, flags: u32) -> Result<Self> {
         let mut session = Self {
             minor,
@@ -155,7 +156,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Has `waiters` wait for a lock of the file `path`, and lets it go.
+    /// Takes a lock of the file `path`, makes `waiters` wait for it, and releases it.
     fn provoke(mut self, peer: &mut Peer, path: &str, waiters: &[&str]) -> Result<Self> {
         let open = self.open(peer, path)?;
         let held = self.lock(peer, path, open, "holder", WRITE_LOCK)?;
@@ -163,14 +164,14 @@ impl Session {
         for waiter in waiters {
             let got = self.lock(peer, path, open, waiter, WRITE_LOCK_WAIT)?;
             if got.is_some() {
-                return Err(Error::new("two owners have one lock"));
+                return Err(Error::new("two owners hold the same lock"));
             }
         }
         self.unlock(peer, path, held)?;
         Ok(self)
     }
 
-    /// Waits for a callback.
+    /// Waits for the first callback.
     fn callback(mut self, peer: &mut Peer) -> Result<Reply> {
         while self.callbacks.is_empty() {
             self.receive(peer, None)?;
@@ -178,13 +179,13 @@ impl Session {
         Ok(self.callbacks.remove(0))
     }
 
-    /// Gets a client ID; returns the sequence number for its first session.
+    /// Obtains a client ID. Returns the sequence ID for its first session.
     fn exchange_id(&mut self, peer: &mut Peer) -> Result<u32> {
-        // Of this process and moment only: a client ID of ours that is used elsewhere stays.
+        // Unique to this process and moment, so that client IDs of other probes stay valid.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let name = format!("rpcrdma-probe {} {since:?}", std::process::id());
         let reply = self.alone(peer, minor::EXCHANGE_ID, |xdr| {
-            // Verifier and name of the owner; no flags, SP4_NONE, no name of an implementation.
+            // Verifier and name of the owner; no flags, SP4_NONE, no implementation name.
             xdr.hyper(1).opaque(name.as_bytes()).words(&[0, 0, 0])
         })?;
         let mut words = Words::new(&reply);
@@ -195,8 +196,8 @@ impl Session {
     }
 
     fn create(&mut self, peer: &mut Peer, first: u32, flags: u32) -> Result<()> {
-        // Header pad; request, response and cached response in bytes; operations, requests; no
-        // RDMA IRD.
+        // Header padding; largest request, response and cached response in bytes; operations,
+        // requests; no RDMA IRD.
         let channel = [0, 4096, 4096, 4096, 8, 4, 0];
         let client = self.client;
         let reply = self.alone(peer, minor::CREATE_SESSION, |xdr| {
@@ -228,18 +229,20 @@ impl Session {
         let opened = skip_at(&mut words, folder).and_then(|()| {
             good(&mut words, minor::OPEN)?;
             let state = four(&mut words)?;
-            // How the folder has changed: whether that is atomic, before and after.
+            // Change information of the directory: atomic, before, after.
             words.skip(1 + 2 + 2)?;
             Some((state, words.word()?))
         });
         match opened {
             Some((state, flags)) if flags & MAY_NOTIFY != 0 => Ok(state),
-            Some(_) => Err(Error::lack("no callbacks about locks")),
+            Some(_) => Err(Error::unavailable(
+                "the server makes no callbacks about locks",
+            )),
             None => Err(Error::new("OPEN failed")),
         }
     }
 
-    /// Locks the file for `owner`; `None` if somebody else has the lock.
+    /// Locks the file for `owner`; returns `None` if another owner holds the lock.
     fn lock(
         &mut self,
         peer: &mut Peer,
@@ -254,7 +257,7 @@ impl Session {
                 .words(&[minor::LOCK, kind, 0])
                 .hyper(0)
                 .hyper(1)
-                // A new owner of locks of what is open.
+                // A new lock owner for this open file.
                 .words(&[1, 0])
                 .words(&open)
                 .word(0)
@@ -287,7 +290,7 @@ impl Session {
             .ok_or_else(|| Error::new("LOCKU failed"))
     }
 
-    /// Makes a Call of one operation outside of a session; returns its results.
+    /// Makes a Call of one operation outside of a session. Returns its results.
     fn alone(
         &mut self,
         peer: &mut Peer,
@@ -303,18 +306,18 @@ impl Session {
             .ok_or_else(|| Error::new(format!("operation {operation} failed: {body:02x?}")))
     }
 
-    /// Begins a Call of `count` operations in the session.
+    /// Builds the beginning of a Call of `count` operations in the session.
     fn head(&mut self, xid: u32, count: usize) -> Xdr {
         let sequence = self.sequence;
         self.sequence += 1;
         rpc::compound_call(xid)
             .words(&[0, self.minor, count as u32 + 1, minor::SEQUENCE])
             .words(&self.id)
-            // Slot 0, the highest that is used; the server need not keep the reply.
+            // Slot 0, which is also the highest slot in use; the server need not cache the reply.
             .words(&[sequence, 0, 0, 0])
     }
 
-    /// Makes a Call of `count` operations in the session; returns their results.
+    /// Makes a Call of `count` operations in the session. Returns their results.
     fn call(
         &mut self,
         peer: &mut Peer,
@@ -327,13 +330,13 @@ impl Session {
         let body = self.exchange(peer, xid, operations(head))?;
         let mut words = Words::new(&body);
         good(&mut words, minor::SEQUENCE)
-            // The session, sequence number, slot, two highest slots, flags.
+            // Session ID, sequence ID, slot, highest and target highest slot, flags.
             .and_then(|()| words.skip(4 + 5))
             .map(|()| words.rest().to_vec())
             .ok_or_else(|| Error::new(format!("SEQUENCE of {name} failed: {body:02x?}")))
     }
 
-    /// Sends a COMPOUND; returns the results of its operations.
+    /// Sends a COMPOUND. Returns the results of its operations.
     fn exchange(&mut self, peer: &mut Peer, xid: u32, message: Xdr) -> Result<Vec<u8>> {
         peer.send(&Message::inline(xid, message.into_bytes()))?;
         loop {
@@ -347,17 +350,19 @@ impl Session {
                 Some((status, words.rest().to_vec()))
             });
             return match results {
-                Some((OTHER_MINOR, _)) => {
-                    Err(Error::lack(format!("no NFS version 4.{}", self.minor)))
-                }
-                Some((GRACE, _)) => Err(Error::lack("the server waits for clients of before")),
+                Some((OTHER_MINOR, _)) => Err(Error::unavailable(format!(
+                    "no NFS version 4.{}",
+                    self.minor
+                ))),
+                Some((GRACE, _)) => Err(Error::unavailable("the server is in its grace period")),
                 Some((_, results)) => Ok(results),
                 None => Err(Error::new(format!("no results but {reply:?}"))),
             };
         }
     }
 
-    /// Receives a reply to `xid`, or a callback, which is kept and may overtake a reply.
+    /// Receives the reply to `xid` or a callback, which may arrive before the reply. Keeps
+    /// callbacks and returns `None` for them.
     fn receive(&mut self, peer: &mut Peer, xid: Option<u32>) -> Result<Option<Reply>> {
         match peer.receive(PATIENCE)? {
             Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
@@ -365,25 +370,27 @@ impl Session {
                 Ok(None)
             }
             Incoming::Answer(Answer::Reply(reply)) if Some(reply.xid) == xid => Ok(Some(reply)),
-            other => Err(Error::new(format!("no callback but {other:?}"))),
+            other => Err(Error::new(format!(
+                "neither a callback nor the reply but {other:?}"
+            ))),
         }
     }
 }
 
-/// Adds PUTROOTFH, and LOOKUP of each component of `path`.
+/// Adds a PUTROOTFH and a LOOKUP for each component of `path`.
 fn at(xdr: Xdr, path: &str) -> Xdr {
     components(path).fold(xdr.word(operation::PUTROOTFH), |xdr, name| {
         xdr.word(operation::LOOKUP).opaque(name.as_bytes())
     })
 }
 
-/// Takes their results.
+/// Takes the results of the operations that [`at`] adds.
 fn skip_at(words: &mut Words<'_>, path: &str) -> Option<()> {
     good(words, operation::PUTROOTFH)?;
     components(path).try_for_each(|_| good(words, operation::LOOKUP))
 }
 
-/// Takes the head of the results of `number`, which must be successful.
+/// Takes the head of the result of operation `number`, which must be successful.
 fn good(words: &mut Words<'_>, number: u32) -> Option<()> {
     let head = (words.word()?, words.word()?);
     (head == (number, 0)).then_some(())

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `storm`: many connections at once, and the end of all at once.
+//! `storm`: opens many connections at once and closes all of them at once.
 //!
-//! Each connection makes GETATTRs as soon as it stands, and is then kept until all the others had
-//! their answers too. One that fails is tried again a few times, as clients do. A flood is a storm
-//! without Calls, possibly from another address than other clients of this host.
+//! Each connection makes GETATTRs as soon as it is established, and is held until all others have
+//! been answered. Failed attempts are retried a few times, as clients do. With `--calls 0` the
+//! storm is a flood of connections, optionally from another address than other clients of this
+//! host.
 
 use crate::{
     args::Args,
     error::{Error, Result},
     ffi::{self, Event},
     message::{Answer, Message},
-    peer::{Incoming, Manners, Peer},
+    peer::{Incoming, Params, Peer},
     rpc,
 };
 use std::{
@@ -26,37 +27,38 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &["count", "parallel", "how", "calls", "from"];
 
-/// GETATTRs of each connection, unless another number is given. While many connect, nfsd closes the oldest for which it has not looked
-/// up a file yet, and that may be one whose answer is under way: only who has a second one is not among
-/// those that were chosen (svc_check_conn_limits in net/sunrpc/svc_xprt.c).
+/// The default number of GETATTRs per connection. When many peers connect, nfsd closes the oldest
+/// connections for which it has not yet looked up a file (svc_check_conn_limits in
+/// net/sunrpc/svc_xprt.c). That may hit a connection whose first answer is in flight; a second
+/// answer proves that it did not.
 const CALLS: u32 = 2;
 
-/// How often a connection is tried again.
+/// The number of retries per connection.
 const RETRIES: u32 = 10;
 
-/// The time before it is tried again for the first time; it doubles each time.
+/// The pause before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest time before it is tried again.
+/// The longest pause before a retry.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What an attempt to connect and be answered failed for.
+/// The reason for which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Failure {
-    /// The server turned the connect request away.
+    /// The server rejected the connection request.
     Rejected,
     /// The connection manager gave up.
     Unreachable,
     /// The connection was closed before all Calls were answered.
     Closed,
-    /// A Call got no answer in time.
+    /// A Call was not answered in time.
     Unanswered,
     /// A Call failed.
     Refused,
-    /// Something on this side.
+    /// An error on this side.
     Local,
 }
 
@@ -73,30 +75,30 @@ impl fmt::Display for Failure {
     }
 }
 
-/// In which manner all connections end.
+/// The way in which all connections are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// They disconnect.
+    /// The peers disconnect.
     Disconnect,
-    /// The queue pairs are destroyed, and the connection managers are told only afterwards.
+    /// The queue pairs are destroyed; the connection managers are told only afterwards.
     Silent,
 }
 
-/// How things went.
+/// Counts of connections and failures.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
-    /// Connections that had their answers.
+    /// Connections whose Calls were all answered.
     answered: usize,
-    /// Connections that were tried often enough.
+    /// Connections that failed after the last retry.
     given_up: usize,
-    /// Connections that ended after their answers, and before we ended them.
+    /// Connections that ended after their last answer, before this side closed them.
     lost: usize,
     /// Failed attempts.
     failures: BTreeMap<Failure, usize>,
 }
 
 impl Tally {
-    /// Returns the sum of both.
+    /// Returns the sum of `self` and `other`.
     fn add(mut self, other: Self) -> Self {
         self.answered += other.answered;
         self.given_up += other.given_up;
@@ -107,13 +109,13 @@ impl Tally {
         self
     }
 
-    /// Returns how often a connection was tried again.
+    /// Returns the number of retries.
     fn retries(&self) -> usize {
         let failed: usize = self.failures.values().sum();
         failed.saturating_sub(self.given_up)
     }
 
-    /// Names the failures.
+    /// Describes the failed attempts.
     fn failed(&self) -> String {
         let kinds: Vec<String> = self
             .failures
@@ -127,33 +129,35 @@ impl Tally {
     }
 }
 
-/// A place that threads pass when it is opened.
+/// A barrier that threads pass once it is open.
 #[derive(Default)]
 struct Gate(RwLock<()>);
 
 impl Gate {
-    /// Closes it until the result is dropped.
+    /// Closes the gate until the result is dropped.
     fn close(&self) -> Result<RwLockWriteGuard<'_, ()>> {
-        self.0.write().map_err(|_| Error::new("a thread failed"))
+        self.0
+            .write()
+            .map_err(|_| Error::new("a thread has panicked"))
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     fn pass(&self) {
         drop(self.0.read());
     }
 }
 
-/// What all threads know.
+/// The state that all threads share.
 struct Storm {
     target: SocketAddr,
-    /// The address to connect from.
+    /// The local address to connect from.
     from: Option<IpAddr>,
-    /// GETATTRs of each connection.
+    /// The number of GETATTRs per connection.
     calls: u32,
     end: End,
-    /// Opens when all threads are there.
+    /// Opens when all threads are running.
     begins: Gate,
-    /// Opens when all connections had their answers.
+    /// Opens when all threads have made their connections.
     ends: Gate,
 }
 
@@ -164,14 +168,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let end = match args.text("how") {
         None | Some("disconnect") => End::Disconnect,
         Some("silent") => End::Silent,
-        Some(other) => return Err(Error::new(format!("--how: nothing is called \"{other}\""))),
+        Some(other) => return Err(Error::new(format!("--how: unknown value \"{other}\""))),
     };
     ffi::raise_file_limit()?;
     let storm = Storm {
         target: args.target()?,
         from: match args.text("from") {
             None => None,
-            Some(text) => Some(text.parse().map_err(|_| Error::new("--from: no address"))?),
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| Error::new("--from: not an IP address"))?,
+            ),
         },
         calls: args.value("calls", CALLS)?,
         end,
@@ -196,14 +203,15 @@ fn shares(count: usize, parallel: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the time to wait before a connection is tried again after `failures` of it.
+/// Returns the pause before a retry, after `failures` earlier failures.
 fn pause(failures: u32) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.min(16));
     doubled.min(LONGEST_PAUSE)
 }
 
 impl Storm {
-    /// Has a thread for each of `shares` make so many connections; prints how it went.
+    /// Starts a thread for each of `shares`, which makes that number of connections. Prints and
+    /// returns the result.
     fn run(&self, shares: &[usize]) -> Result<Tally> {
         let (tally, end) = thread::scope(|scope| {
             let (reports, results) = mpsc::channel();
@@ -218,31 +226,31 @@ impl Storm {
             drop(reports);
             let begin = Instant::now();
             drop(begins);
-            let come = results.iter().take(shares.len());
-            let come = come.fold(Tally::default(), Tally::add);
-            print_come(&come, begin.elapsed());
+            let connected = results.iter().take(shares.len());
+            let connected = connected.fold(Tally::default(), Tally::add);
+            print_connected(&connected, begin.elapsed());
             let end = Instant::now();
             drop(ends);
-            Ok((results.iter().fold(come, Tally::add), end))
+            Ok((results.iter().fold(connected, Tally::add), end))
         })?;
         println!("all were gone after {:.2} s", end.elapsed().as_secs_f64());
         Ok(tally)
     }
 
-    /// Makes `share` connections, reports, and ends them with all the others.
+    /// Makes `share` connections, reports them, and closes them together with all others.
     fn work(&self, share: usize, reports: &Sender<Tally>) {
         self.begins.pass();
         let mut tally = Tally::default();
         let peers: Vec<Peer> = (0..share)
             .filter_map(|_| self.persist(&mut tally))
             .collect();
-        // Nobody reads reports any more when the command has failed.
+        // The receiver is gone if the command has failed.
         let _ = reports.send(tally);
         self.ends.pass();
         let _ = reports.send(self.leave(peers));
     }
 
-    /// Makes a connection, in several attempts if need be.
+    /// Makes a connection, with retries.
     fn persist(&self, tally: &mut Tally) -> Option<Peer> {
         for failures in 0..=RETRIES {
             match self.attempt() {
@@ -260,17 +268,17 @@ impl Storm {
         None
     }
 
-    /// Makes a connection and its Calls.
+    /// Tries once to make a connection and its Calls.
     fn attempt(&self) -> std::result::Result<Peer, Failure> {
         let local = |error: Error| {
             eprintln!("rpcrdma-probe storm: {error}");
             Failure::Local
         };
-        let manners = Manners {
+        let params = Params {
             from: self.from,
-            ..Manners::default()
+            ..Params::default()
         };
-        let mut peer = Peer::request(&self.target, manners).map_err(local)?;
+        let mut peer = Peer::request(&self.target, params).map_err(local)?;
         match peer.event().map_err(local)? {
             Event::Established(_) => (),
             Event::Rejected(_) => return Err(Failure::Rejected),
@@ -289,13 +297,13 @@ impl Storm {
         Ok(peer)
     }
 
-    /// Ends all of `peers`; what remains of them is gone when this returns.
+    /// Closes all of `peers`. Their resources are released when this returns.
     fn leave(&self, mut peers: Vec<Peer>) -> Tally {
         let is_lost =
             |peer: &mut Peer| peer.receive(Duration::ZERO).ok() != Some(Incoming::Silence);
         let lost = peers.iter_mut().map(is_lost).filter(|&lost| lost).count();
         match self.end {
-            // An error, or no event, is that of a connection that is gone already.
+            // An error or a missing event means that the connection is already gone.
             End::Disconnect => {
                 peers.iter().for_each(|peer| drop(peer.disconnect()));
                 peers.iter_mut().for_each(|peer| drop(peer.event()));
@@ -309,7 +317,7 @@ impl Storm {
     }
 }
 
-/// Whether `answer` is what a GETATTR should get.
+/// Returns true if `answer` is the successful reply to the GETATTR `xid`.
 fn is_success(xid: u32, answer: &Answer) -> bool {
     match answer {
         Answer::Reply(reply) => rpc::outcome(xid, &reply.body) == rpc::Outcome::Success(Some(0)),
@@ -317,8 +325,8 @@ fn is_success(xid: u32, answer: &Answer) -> bool {
     }
 }
 
-/// Prints how the connections came to be.
-fn print_come(tally: &Tally, took: Duration) {
+/// Prints how the connections were established.
+fn print_connected(tally: &Tally, took: Duration) {
     let seconds = took.as_secs_f64();
     println!(
         "{} connections had their answers after {seconds:.2} s: {:.1} connections per second",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whom the probe talks to, and whether it may.
+//! Resolves the server's address and refuses remote hosts.
 
 use crate::{
     error::{Error, Result},
@@ -8,22 +8,22 @@ use crate::{
 };
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Where RPC-over-RDMA listens (RFC 8267, section 9).
+/// The port of NFS over RPC-over-RDMA (RFC 8267, section 9).
 const PORT: u16 = 20049;
 
-/// Resolves `host`, which may be followed by a port, and refuses one that is further away than the
-/// next link unless `allow_remote` is set.
+/// Resolves `host`, which may be followed by a port. Returns an error for a host that is not on a
+/// network of this host, unless `allow_remote` is set.
 pub(crate) fn resolve(host: &str, allow_remote: bool) -> Result<SocketAddr> {
     let addr = lookup(host)?;
     if allow_remote || ffi::is_attached(addr.ip())? {
         return Ok(addr);
     }
     Err(Error::new(format!(
-        "{host} is not on a network of this host: use --allow-remote to aim at it"
+        "{host} is not on a network of this host: use --allow-remote to reach it"
     )))
 }
 
-/// Finds the address of `host` or `host:port` or `[host]:port`.
+/// Resolves `host`, `host:port` or `[host]:port`.
 fn lookup(host: &str) -> Result<SocketAddr> {
     let bare = (host, PORT).to_socket_addrs();
     let mut found = match bare {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn strangers_are_refused() {
-        // TEST-NET-3 is on nobody's link.
+        // TEST-NET-3 (RFC 5737) is not attached to any host.
         assert!(resolve("203.0.113.1", false).is_err());
         assert!(resolve("203.0.113.1", true).is_ok());
         assert!(resolve("127.0.0.1", false).is_ok());

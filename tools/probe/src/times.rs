@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Times that were measured: percentiles, and a histogram.
+//! Percentiles and a histogram of measured times.
 
 use std::{fmt, time::Duration};
 
 /// The longest bar of the histogram, in characters.
 const BAR: usize = 40;
 
-/// Times in order of length.
+/// Measured times in ascending order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    /// Returns the least that so many percent do not exceed; zero when there are none.
+    /// Returns the shortest time that at least `percent` percent of the times do not exceed; zero
+    /// if there are no times.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100);
         let time = self.0.get(rank.saturating_sub(1));
         time.copied().unwrap_or_default()
     }
 
-    /// Returns the lines of a histogram: one for each power of two of microseconds, from the first
-    /// to the last that has any.
+    /// Returns the lines of a histogram: one line for each power of two of microseconds, from the
+    /// first to the last bucket that is not empty.
     pub(crate) fn histogram(&self) -> Vec<String> {
         let bucket = |time: &Duration| time.as_micros().max(1).ilog2();
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else {

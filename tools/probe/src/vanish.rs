@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `vanish`: peers that go away at every stage, in every manner.
+//! `vanish`: peers that disappear at every stage of a connection, in every way.
 //!
-//! The work is cut into groups of peers of the same kind, which threads take one after the other.
+//! The peers are divided into groups of the same kind, and threads process one group after another.
 
 use crate::{
     args::Args,
     error::{Error, Result},
     idle::wait_for_end,
-    stage::{Remains, Stage, Way, READS},
+    scenario::{Remains, Scenario, READS},
+    stage::Stage,
 };
 use std::{
     env,
@@ -22,20 +23,20 @@ use std::{
     vec, //
 };
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &[
     "stage", "how", "count", "parallel", "pause", "file", "key", "calls",
 ];
 
-/// Peers of a group, unless there is a pause between one and the next.
+/// The number of peers per group, unless there is a pause between groups.
 const GROUP: usize = 8;
 
-/// In which manner a peer goes away.
+/// The way in which a peer disappears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// It disconnects.
+    /// The peer disconnects.
     Disconnect,
-    /// Its queue pair is destroyed, and the connection manager is not told before all is over.
+    /// Its queue pair is destroyed; the connection manager is told only at the end of the run.
     Silent,
     /// Its process is killed.
     Kill,
@@ -68,7 +69,7 @@ impl FromStr for How {
     }
 }
 
-/// Peers that go the same way together.
+/// Peers that disappear together, at the same stage and in the same way.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     stage: Stage,
@@ -76,12 +77,13 @@ struct Group {
     count: usize,
 }
 
-/// Takes a group to its stage, and away; what fell silent is added to.
+/// A function that takes a group to its stage and makes it disappear. It appends silent peers to
+/// the list.
 type Vanish<'a> = dyn Fn(Group, &mut Vec<Remains>) -> Result<()> + Sync + 'a;
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let way = Way {
+    let scenario = Scenario {
         target: args.target()?,
         file: args.text("file").map(str::to_owned),
         key: args.text("key").map(|_| args.value("key", 0)).transpose()?,
@@ -89,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let stages = choice(args, "stage", Stage::ALL)?;
     if args.text("how") == Some("hold") {
-        return hold(&way, &stages, args.value("count", stages.len())?);
+        return hold(&scenario, &stages, args.value("count", stages.len())?);
     }
     let hows = choice(args, "how", How::ALL)?;
     let count = args.value("count", stages.len() * hows.len())?;
@@ -98,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let most = if pause.is_zero() { GROUP } else { 1 };
     let spawner = Spawner::new(args);
     let vanish = |group, silent: &mut _| {
-        vanish(&way, &spawner, group, silent)?;
+        vanish(&scenario, &spawner, group, silent)?;
         thread::sleep(pause);
         Ok(())
     };
@@ -107,18 +109,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Reads the option `name`: one of `all`, or all of them.
+/// Parses the option `name`, which selects one of `all` or all of them.
 fn choice<T: Copy + FromStr>(args: &Args, name: &str, all: &[T]) -> Result<Vec<T>> {
     match args.text(name) {
         None | Some("all") => Ok(all.to_vec()),
         Some(text) => text
             .parse()
             .map(|one| vec![one])
-            .map_err(|_| Error::new(format!("--{name}: nothing is called \"{text}\""))),
+            .map_err(|_| Error::new(format!("--{name}: unknown value \"{text}\""))),
     }
 }
 
-/// Distributes `count` peers evenly over all kinds, and cuts them into groups of at most `most`.
+/// Distributes `count` peers evenly over all kinds and divides them into groups of at most `most`
+/// peers.
 fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group> {
     let kinds: Vec<(Stage, How)> = stages
         .iter()
@@ -128,7 +131,7 @@ fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group>
         .map(|kind| (count + kinds.len() - 1 - kind) / kinds.len())
         .collect();
     let mut groups = Vec::new();
-    // The kinds alternate, so that they meet.
+    // The kinds alternate, so that different kinds run at the same time.
     while left.iter().any(|&left| left > 0) {
         for (&(stage, how), left) in kinds.iter().zip(&mut left) {
             let count = most.min(*left);
@@ -141,7 +144,7 @@ fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group>
     groups
 }
 
-/// Has `parallel` threads work through `groups`; the first failure ends all.
+/// Processes `groups` with `parallel` threads; the first failure stops all of them.
 fn run_all(vanish: &Vanish, groups: Vec<Group>, parallel: usize) -> Result<()> {
     let queue = Mutex::new(groups.into_iter());
     let failure = Mutex::new(None);
@@ -158,9 +161,9 @@ fn run_all(vanish: &Vanish, groups: Vec<Group>, parallel: usize) -> Result<()> {
     failure.into_inner().ok().flatten().map_or(Ok(()), Err)
 }
 
-/// Takes groups from `queue` until there are none.
+/// Processes groups from `queue` until it is empty.
 fn work(vanish: &Vanish, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
-    // What fell silent stays known to the connection manager until the thread ends.
+    // The connection manager knows silent peers until the thread ends.
     let mut silent = Vec::new();
     loop {
         let Some(group) = lock(queue).next() else {
@@ -171,18 +174,23 @@ fn work(vanish: &Vanish, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
     }
 }
 
-/// Locks `mutex`; a panic of another thread ends the program anyway.
+/// Locks `mutex`. Poisoning is ignored, as a panic of another thread ends the program anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// Takes a group to its stage, and away.
-fn vanish(way: &Way, spawner: &Spawner, group: Group, silent: &mut Vec<Remains>) -> Result<()> {
+/// Takes a group to its stage and makes it disappear.
+fn vanish(
+    scenario: &Scenario,
+    spawner: &Spawner,
+    group: Group,
+    silent: &mut Vec<Remains>,
+) -> Result<()> {
     if group.how == How::Kill {
         return spawner.kill(group);
     }
     let mut peers = (0..group.count)
-        .map(|turn| way.reach(group.stage, turn))
+        .map(|turn| scenario.reach(group.stage, turn))
         .collect::<Result<Vec<_>>>()?;
     if group.how == How::Disconnect {
         return peers.into_iter().try_for_each(Remains::disconnect);
@@ -192,22 +200,22 @@ fn vanish(way: &Way, spawner: &Spawner, group: Group, silent: &mut Vec<Remains>)
     Ok(())
 }
 
-/// Takes `count` peers to `stages` in turn, and holds them until standard input ends.
-fn hold(way: &Way, stages: &[Stage], count: usize) -> Result<()> {
+/// Takes `count` peers to `stages` in turn and holds them until standard input ends.
+fn hold(scenario: &Scenario, stages: &[Stage], count: usize) -> Result<()> {
     let _held = (0..count)
-        .map(|turn| way.reach(stages[turn % stages.len()], turn))
+        .map(|turn| scenario.reach(stages[turn % stages.len()], turn))
         .collect::<Result<Vec<_>>>()?;
     println!("holding {count}");
     wait_for_end()
 }
 
-/// Starts this program again, to be killed.
+/// Starts further processes of this program, which are killed.
 struct Spawner {
     args: Vec<String>,
 }
 
 impl Spawner {
-    /// Remembers the arguments that are the same each time.
+    /// Prepares the arguments that all processes share.
     fn new(args: &Args) -> Self {
         let mut common = vec![
             "vanish".to_owned(),
@@ -227,9 +235,9 @@ impl Spawner {
         Self { args: common }
     }
 
-    /// Has a process take `group` to its stage, and kills it.
+    /// Starts a process that takes `group` to its stage, and kills it.
     fn kill(&self, group: Group) -> Result<()> {
-        let program = env::current_exe().map_err(|error| Error::os("own program", error))?;
+        let program = env::current_exe().map_err(|error| Error::os("starting the child", error))?;
         let mut child = Command::new(program)
             .args(&self.args)
             .args(["--stage", group.stage.name()])
@@ -237,7 +245,7 @@ impl Spawner {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| Error::os("own program", error))?;
+            .map_err(|error| Error::os("starting the child", error))?;
         let held = wait_for_hold(&mut child);
         let killed = child.kill().and_then(|()| child.wait());
         killed.map_err(|error| Error::os("kill", error))?;
@@ -245,19 +253,19 @@ impl Spawner {
     }
 }
 
-/// Waits until `child` says that its peers are where they should be.
+/// Waits until `child` reports that its peers have reached their stage.
 fn wait_for_hold(child: &mut Child) -> Result<()> {
     let Some(output) = child.stdout.take() else {
-        return Err(Error::new("no output of the process to be killed"));
+        return Err(Error::new("the child has no output"));
     };
     let mut line = String::new();
     BufReader::new(output)
         .read_line(&mut line)
-        .map_err(|error| Error::os("output of the process to be killed", error))?;
+        .map_err(|error| Error::os("output of the child", error))?;
     if line.starts_with("holding") {
         return Ok(());
     }
-    Err(Error::new("the process to be killed ended by itself"))
+    Err(Error::new("the child ended before it was killed"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Building and reading XDR (RFC 4506).
+//! Builds and parses XDR (RFC 4506).
 
-/// A growing XDR stream.
+/// An XDR stream under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Xdr(Vec<u8>);
 
 impl Xdr {
-    /// An empty stream.
+    /// Creates an empty stream.
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -34,7 +34,7 @@ impl Xdr {
         self.word(bytes.len() as u32).padded(bytes)
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes without a length or padding.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend(bytes);
         self
@@ -58,12 +58,12 @@ impl Xdr {
     }
 }
 
-/// Reads words one after the other.
+/// A reader that takes words off the front of a byte string.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
-    /// Starts at the beginning of `bytes`.
+    /// Creates a reader at the beginning of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -96,7 +96,7 @@ impl<'a> Words<'a> {
         Some(())
     }
 
-    /// Returns what was not taken.
+    /// Returns the bytes that were not taken yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about private data and the thresholds that follow from it (RFC 8797).
+//! Rows about private data and the inline thresholds that follow from it (RFC 8797).
 //!
-//! The threshold for replies shows in what the server does with a READ for which no chunk is
-//! offered: it is answered inline when the reply fits, and with ERR_CHUNK when it does not.
+//! The threshold for Replies shows in the answer to a READ that offers no chunk: the server answers
+//! inline if the Reply fits, and with ERR_CHUNK otherwise.
 
 use super::row::{require, Bench, Row};
 use crate::{
     error::{Error, Result},
     message::{Answer, Message},
-    peer::{Incoming, Manners, Peer},
+    peer::{Incoming, Params, Peer},
     rpc,
 };
 use svcrdma_proto::cm;
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         "RFC 8797, 5.2",
         "private data behind another layer's",
         |b| {
-            // With InfiniBand there are 56 bytes.
+            // Private data on InfiniBand has 56 bytes.
             for before in [1, 4, 7, 9, 20, 48] {
                 let data = [&[0xf6; 48][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
                 replies(b, &data, 4096)
@@ -62,11 +62,11 @@ pub(super) const ROWS: &[Row] = &[
         "RFC 8166, 3.3.2",
         "Call of 1024 bytes without private data",
         |b| {
-            let manners = Manners {
+            let params = Params {
                 private_data: Vec::new(),
-                ..Manners::default()
+                ..Params::default()
             };
-            let mut peer = Peer::connect(&b.target, manners)?;
+            let mut peer = Peer::connect(&b.target, params)?;
             match long_call(&mut peer, 1024)? {
                 Incoming::Answer(Answer::Reply(_)) => peer.null().map(drop),
                 other => Err(Error::new(format!("no reply but {other:?}"))),
@@ -76,38 +76,40 @@ pub(super) const ROWS: &[Row] = &[
     Row::script("RFC 8166, 3.3.2", "Call of one byte more", |b| {
         let (mut peer, threshold) = caller(b)?;
         match long_call(&mut peer, threshold + 1)? {
-            // Or there is more room than was said.
+            // The server may also accept more than it announced.
             Incoming::Closed | Incoming::Answer(Answer::Reply(_)) => b.peer().map(drop),
-            other => Err(Error::new(format!("not the end but {other:?}"))),
+            other => Err(Error::new(format!(
+                "neither closed nor a reply but {other:?}"
+            ))),
         }
     }),
 ];
 
-/// Bytes of a transport header without chunks.
+/// The length of a transport header without chunks, in bytes.
 const HEADER: u32 = 28;
 
-/// What this side sends and receives at most, by its private data.
+/// The sizes that this side announces in its private data.
 const SIZE: u32 = 4096;
 
-/// If the server says with its private data what it sends and receives, that must be well-formed. It
-/// may be anywhere, as what other layers say may precede it.
+/// Checks that the server's private data is well-formed, if there is any. It may be at any offset,
+/// as the private data of other layers may precede it.
 fn sent(bench: &Bench<'_>) -> Result {
     let peer = bench.peer()?;
     let all = peer.private_data();
     let [magic @ .., _, _, _, _] = cm::private_data(0, 0, false);
     let at = all.windows(magic.len()).position(|bytes| bytes == magic);
     let Some(said) = at.and_then(|at| all.get(at + magic.len()..)) else {
-        return Err(Error::lack("the server sends none"));
+        return Err(Error::unavailable("the server sends no private data"));
     };
-    // Version 1, and no flags but the one that has a meaning.
+    // Version 1, and no flag other than the defined one.
     let is_good = matches!(said, [1, 0 | 1, _, _, ..]);
-    require(is_good, format!("it is {all:02x?}"))
+    require(is_good, format!("malformed private data {all:02x?}"))
 }
 
-/// Codes of sizes at the edges, and between them.
+/// A sample of size codes at and between the limits.
 const CODES: [u8; 12] = [0, 1, 2, 3, 4, 7, 15, 63, 127, 128, 254, 255];
 
-/// Each code means (code + 1) * 1024 bytes.
+/// Checks that each code means (code + 1) * 1024 bytes.
 fn size_codes(bench: &Bench<'_>) -> Result {
     let is_tried = |code: &u8| !bench.is_quick || CODES.contains(code);
     for code in (0..=u8::MAX).filter(is_tried) {
@@ -118,38 +120,39 @@ fn size_codes(bench: &Bench<'_>) -> Result {
     Ok(())
 }
 
-/// With this private data, replies of up to `size` bytes must come inline, unless the server sends
-/// less, and no longer ones.
+/// Checks that with this private data Replies of up to `size` bytes arrive inline, or up to the
+/// server's own limit if that is lower, and that longer ones do not.
 fn replies(bench: &Bench<'_>, private_data: &[u8], size: u32) -> Result {
-    let manners = Manners {
+    let params = Params {
         private_data: private_data.to_vec(),
-        // Large enough for what a server that gets the threshold wrong sends.
+        // Large enough for the Reply of a server that gets the threshold wrong.
         receive_size: 2 * size.max(SIZE) as usize,
         // One Call at a time.
         receives: 2,
-        ..Manners::default()
+        ..Params::default()
     };
-    let mut peer = Peer::connect(&bench.target, manners)?;
+    let mut peer = Peer::connect(&bench.target, params)?;
     let server = cm::Peer::parse(peer.private_data());
     let threshold = size.min(server.send);
     peer.null()?;
-    // What surrounds the data.
+    // The length of the Reply without the data.
     let around = inline_reply(&mut peer, bench.file(), 4)?.map(|len| len - 4);
-    let around = around.ok_or_else(|| Error::new("not even 4 bytes come inline"))?;
+    let around = around.ok_or_else(|| Error::new("not even 4 bytes arrive inline"))?;
     let fits = threshold - around;
     let exact = inline_reply(&mut peer, bench.file(), fits)?;
     require(
         exact == Some(threshold),
-        format!("{threshold} bytes do not come inline"),
+        format!("{threshold} bytes do not arrive inline"),
     )?;
     let above = inline_reply(&mut peer, bench.file(), fits + 4)?;
     require(
         above.is_none(),
-        format!("{} bytes come inline", threshold + 4),
+        format!("{} bytes arrive inline", threshold + 4),
     )
 }
 
-/// Returns the length of the reply to a READ of `count` bytes, if it comes inline.
+/// Makes a READ of `count` bytes. Returns the length of the Reply if it arrives inline, or `None`
+/// for an ERR_CHUNK.
 fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> {
     let xid = peer.xid();
     let message = Message::inline(xid, rpc::read(xid, file, count));
@@ -162,7 +165,7 @@ fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> 
     }
 }
 
-/// Connects; returns the threshold for Calls too.
+/// Connects. Returns the inline threshold for Calls, too.
 fn caller(bench: &Bench<'_>) -> Result<(Peer, u32)> {
     let peer = bench.peer()?;
     let server = cm::Peer::parse(peer.private_data());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about Calls of the server to the client (RFC 8167).
+//! Rows about callbacks: Calls that the server makes to the client (RFC 8167).
 
 use super::row::{require, Bench, Row};
 use crate::{
     callback,
     error::{Error, Result},
     message::{error_code, procedure, Answer, Message, Reply, VERSION},
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{Incoming, Params, Peer, PATIENCE},
     rpc, session,
     xdr::{Words, Xdr},
 };
@@ -17,19 +17,19 @@ use svcrdma_proto::{
     cm,
 };
 
-/// For how long all callbacks are refused, or none is to come, and how often one may be repeated
-/// meanwhile: a server that does so as fast as it can does it thousands of times.
+/// The time during which all callbacks are refused, or none may arrive, and the maximum of
+/// repetitions in that time. A server that repeats without a pause does so thousands of times.
 const REFUSING: Duration = Duration::from_secs(5);
 const MOST_REPEATED: u32 = 50;
 
-/// So long after the last one no callback is expected before another is answered.
+/// The time after which no further callback is expected before another one is answered.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A tenth of a lease of 90 s, after which Linux's nfsd gives a callback up, and a bit. With a longer
-/// lease it has not given it up.
+/// A little more than a tenth of a lease of 90 s, after which Linux's nfsd gives up on a callback.
+/// With a longer lease it has not given up yet.
 const GIVEN_UP: Duration = Duration::from_secs(12);
 
-/// How long a callback that is made again at once may take to come.
+/// The time in which a callback that is repeated immediately must arrive.
 const REPEATING: Duration = Duration::from_secs(1);
 
 pub(super) const ROWS: &[Row] = &[
@@ -45,10 +45,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::file_script("RFC 8167, 5.3", "callback is inline and has credits", |b| {
         let (_peer, callback) = called(b)?;
-        require(callback.procedure == procedure::MSG, "no RDMA_MSG")?;
+        require(
+            callback.procedure == procedure::MSG,
+            "the callback is not an RDMA_MSG",
+        )?;
         let is_plain = callback.writes.is_empty() && callback.reply.is_none();
-        require(is_plain, "it has chunks")?;
-        require(callback.credits > 0, "no credits for replies")
+        require(is_plain, "the callback has chunks")?;
+        require(callback.credits > 0, "the callback grants no credits")
     }),
     Row::file_script("RFC 8167, 5.1", "callback is a Call, with one XID", |b| {
         let (_peer, callback) = called(b)?;
@@ -57,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
         // CALL.
         require(
             head == (Some(callback.xid), Some(0)),
-            format!("{head:x?} behind a header with XID {:x}", callback.xid),
+            format!("{head:x?} in a message with XID {:x}", callback.xid),
         )
     }),
     Row::file_script("RFC 8167, 5.4", "callback refused with ERR_CHUNK", |b| {
@@ -83,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
             for error in [&[3][..], &[error_code::VERS]] {
                 refuse(&mut peer, callback.xid, error)?;
             }
-            // Nor of a version that no Call of the server has had.
+            // Versions that no Call of the server has used.
             for version in [0, 2, u32::MAX] {
                 let words = [
                     callback.xid,
@@ -96,11 +99,11 @@ pub(super) const ROWS: &[Row] = &[
             }
             let answer = success(&callback)?;
             peer.send(&Message::inline(callback.xid, answer))?;
-            // Whoever takes that for a refusal makes the Call again.
+            // A server that takes one of these for a refusal repeats the callback.
             still_served(&mut peer, another)?;
             match peer.receive(REPEATING)? {
                 Incoming::Silence => Ok(()),
-                other => Err(Error::new(format!("{other:?}"))),
+                other => Err(Error::new(format!("unexpected {other:?}"))),
             }
         },
     ),
@@ -110,7 +113,7 @@ pub(super) const ROWS: &[Row] = &[
         let count = refuse_all(&mut peer, Instant::now() + REFUSING)?;
         require(
             count <= MOST_REPEATED,
-            format!("it was repeated {count} times in {REFUSING:?}"),
+            format!("the callback was repeated {count} times in {REFUSING:?}"),
         )?;
         still_served(&mut peer, pass_over)
     }),
@@ -153,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
             length: 4,
             offset: 0,
         };
-        // The second would be wrong in a Call, too.
+        // The second position would be invalid in a Call, too.
         for position in [24, 25] {
             let mut message = Message::inline(callback.xid, success(&callback)?);
             message.reads = vec![ReadSegment { position, segment }];
@@ -172,14 +175,18 @@ pub(super) const ROWS: &[Row] = &[
         let answers = [3, 1, 8, 1, 2, 5];
         let mut peer = b.peer()?;
         let mut waiting = session::provoke_callbacks(&mut peer, b.file(), answers.len() as u32)?;
-        // As long as no reply has said more; and one that was granted before may be under way.
+        // One credit before the first Reply; a callback allowed by the previous grant may be in
+        // flight.
         let (mut granted, mut earlier) = (1, 1);
         for credits in answers {
             let before = waiting.len();
             gather(&mut peer, &mut waiting, 1)?;
             require(
                 waiting.len() == before || waiting.len() <= granted.max(earlier),
-                format!("{} at a time for {granted} credits", waiting.len()),
+                format!(
+                    "{} callbacks at a time for {granted} credits",
+                    waiting.len()
+                ),
             )?;
             let callback = waiting.remove(0);
             let mut message = Message::inline(callback.xid, success(&callback)?);
@@ -187,7 +194,7 @@ pub(super) const ROWS: &[Row] = &[
             peer.send(&message)?;
             (granted, earlier) = (credits as usize, granted);
         }
-        require(waiting.is_empty(), "one came twice")
+        require(waiting.is_empty(), "a callback arrived twice")
     }),
     Row::file_script(
         "RFC 8167, 4.1",
@@ -196,16 +203,19 @@ pub(super) const ROWS: &[Row] = &[
             let mut peer = b.peer()?;
             let mut waiting = session::provoke_callbacks(&mut peer, b.file(), 6)?;
             gather(&mut peer, &mut waiting, 1)?;
-            // Another one could come when the first is given up.
+            // Another callback could arrive once nfsd has given up on the first.
             match peer.receive(GIVEN_UP)? {
                 Incoming::Silence => {
-                    require(waiting.len() == 1, format!("{} at a time", waiting.len()))?;
+                    require(
+                        waiting.len() == 1,
+                        format!("{} callbacks at a time", waiting.len()),
+                    )?;
                 }
-                other => return Err(Error::new(format!("{other:?}"))),
+                other => return Err(Error::new(format!("unexpected {other:?}"))),
             }
             let answer = success(&waiting[0])?;
             peer.send(&Message::inline(waiting[0].xid, answer))?;
-            // The others have waited for that.
+            // The other callbacks have waited for this credit.
             waiting.clear();
             gather(&mut peer, &mut waiting, 1)
         },
@@ -214,12 +224,12 @@ pub(super) const ROWS: &[Row] = &[
         "RFC 8167, 5.3",
         "no callback above the client's threshold",
         |b| {
-            // It could receive more, but says so little.
-            let manners = Manners {
+            // The client could receive more than the 1024 bytes that it announces.
+            let params = Params {
                 private_data: cm::private_data(4096, 1024, false).to_vec(),
-                ..Manners::default()
+                ..Params::default()
             };
-            let mut peer = Peer::connect(&b.target, manners)?;
+            let mut peer = Peer::connect(&b.target, params)?;
             let callback = session::provoke_long_callback(&mut peer, b.file())?;
             none_comes(&mut peer, callback)
         },
@@ -241,15 +251,15 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A client with a session, and the callback that it has got.
+/// Connects, creates a session and provokes a callback. Returns both.
 pub(super) fn called(bench: &Bench<'_>) -> Result<(Peer, Reply)> {
     let mut peer = bench.peer()?;
     let callback = session::provoke_callback(&mut peer, bench.file())?;
     Ok((peer, callback))
 }
 
-/// Adds callbacks to `waiting` until none comes any more; `least` of them, in all, may take longer. An
-/// error if there is none at all.
+/// Adds callbacks to `waiting` until no more arrive. Waits longer for the first `least` of them.
+/// Returns an error if there are none at all.
 pub(super) fn gather(peer: &mut Peer, waiting: &mut Vec<Reply>, least: usize) -> Result {
     loop {
         let patience = if waiting.len() < least {
@@ -258,55 +268,55 @@ pub(super) fn gather(peer: &mut Peer, waiting: &mut Vec<Reply>, least: usize) ->
             PAUSE
         };
         match peer.receive(patience)? {
-            Incoming::Silence => return require(!waiting.is_empty(), "a callback did not come"),
+            Incoming::Silence => return require(!waiting.is_empty(), "no callback arrived"),
             Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 waiting.push(reply);
             }
-            incoming => return Err(Error::new(format!("{incoming:?}"))),
+            incoming => return Err(Error::new(format!("unexpected {incoming:?}"))),
         }
     }
 }
 
-/// No callback must come, and `first` is none that came earlier.
+/// Checks that no callback arrives, and that `first`, which holds an earlier one, is `None`.
 fn none_comes(peer: &mut Peer, first: Option<Reply>) -> Result {
-    require(first.is_none(), "one came")?;
+    require(first.is_none(), "a callback arrived")?;
     match peer.receive(REFUSING)? {
-        Incoming::Silence => still_served(peer, |_, _| Err(Error::new("one came after a while"))),
-        other => Err(Error::new(format!("{other:?}"))),
+        Incoming::Silence => still_served(peer, |_, _| Err(Error::new("a callback arrived late"))),
+        other => Err(Error::new(format!("unexpected {other:?}"))),
     }
 }
 
-/// The reply to a callback.
+/// Builds the successful reply to a callback.
 pub(super) fn success(callback: &Reply) -> Result<Vec<u8>> {
     let answer = callback::success(callback);
-    answer.ok_or_else(|| Error::new(format!("a callback that nobody understands: {callback:?}")))
+    answer.ok_or_else(|| Error::new(format!("unknown callback: {callback:?}")))
 }
 
-/// Answers callbacks with this RDMA_ERROR; the connection must stay.
+/// Answers a callback with this RDMA_ERROR and checks that the connection stays.
 fn refused(bench: &Bench<'_>, error: &[u32]) -> Result {
     let (mut peer, callback) = called(bench)?;
     refuse(&mut peer, callback.xid, error)?;
-    // It may try again.
+    // The server may try again.
     still_served(&mut peer, |peer, callback| {
         refuse(peer, callback.xid, error)
     })
 }
 
-/// For a while there must be no callback with this XID; there may be others.
+/// Checks that no callback with this XID arrives for a while; others may.
 fn repeats_not(peer: &mut Peer, xid: u32) -> Result {
     let end = Instant::now() + REPEATING;
     loop {
         match peer.receive(end.saturating_duration_since(Instant::now()))? {
             Incoming::Silence => return Ok(()),
             Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
-                require(reply.xid != xid, "it came again")?;
+                require(reply.xid != xid, "the callback was repeated")?;
             }
-            incoming => return Err(Error::new(format!("{incoming:?}"))),
+            incoming => return Err(Error::new(format!("unexpected {incoming:?}"))),
         }
     }
 }
 
-/// Refuses callbacks until `end`; returns how many there were.
+/// Refuses callbacks until `end`. Returns their number.
 fn refuse_all(peer: &mut Peer, end: Instant) -> Result<u32> {
     let mut count = 0;
     loop {
@@ -317,7 +327,7 @@ fn refuse_all(peer: &mut Peer, end: Instant) -> Result<u32> {
                 refuse(peer, reply.xid, &[error_code::CHUNK])?;
                 count += 1;
             }
-            incoming => return Err(Error::new(format!("{incoming:?}"))),
+            incoming => return Err(Error::new(format!("unexpected {incoming:?}"))),
         }
         if left.is_zero() {
             return Ok(count);
@@ -331,7 +341,8 @@ fn refuse(peer: &mut Peer, xid: u32, error: &[u32]) -> Result {
     peer.send_bytes(&Xdr::new().words(&head).words(error).into_bytes())
 }
 
-/// Makes a NULL Call, which must be answered; `other` gets callbacks that come before.
+/// Makes a NULL Call, which must be answered. Passes callbacks that arrive before the reply to
+/// `other`.
 pub(super) fn still_served(
     peer: &mut Peer,
     mut other: impl FnMut(&mut Peer, &Reply) -> Result,
@@ -349,12 +360,12 @@ pub(super) fn still_served(
     }
 }
 
-/// There must not be another callback.
+/// Fails because another callback has arrived.
 pub(super) fn another(_: &mut Peer, other: &Reply) -> Result {
-    Err(Error::new(format!("another callback: {other:?}")))
+    Err(Error::new(format!("unexpected callback: {other:?}")))
 }
 
-/// Does nothing about a callback.
+/// Ignores a callback.
 fn pass_over(_: &mut Peer, _: &Reply) -> Result {
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about Read chunks: what they hold arrives where it belongs.
+//! Rows about Read chunks: their contents must reach their places in the Call.
 
 use super::{
     headers::OTHER_XID,
@@ -48,8 +48,8 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::file_script("RFC 8267, 6.4.2", "Read list of 40 chunks", |b| {
         match write(b, &[100; 40], &[], |_| ()) {
-            // The server may take less, if it says so.
-            Err(error) if error.is_lack() => Ok(()),
+            // The server may accept less, if it answers accordingly.
+            Err(error) if error.is_unavailable() => Ok(()),
             written => written,
         }
     }),
@@ -148,11 +148,12 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Where the file is written, behind what other rows read.
+/// The file offset of writes, beyond the part that other rows read.
 const AT: u64 = 1 << 20;
 
-/// Has the server write pieces of the lengths `lens` one behind the other, each in a Read chunk of
-/// one segment or of segments as in `cuts`, which `order` arranges; reads them back.
+/// Makes a COMPOUND that writes pieces of the lengths `lens` one behind the other, and reads them
+/// back. Each piece is in a Read chunk of one segment, or of the segments in `cuts`. `order`
+/// rearranges the Read list.
 fn write(
     bench: &Bench<'_>,
     lens: &[u32],
@@ -175,8 +176,8 @@ fn write(
     check_file(bench, &mut peer, &data.concat())
 }
 
-/// As [`write`], with the Call itself in a position-zero chunk of segments of these lengths; the
-/// last takes what is left. Without pieces it is a GETATTR.
+/// As [`write`], with the Call itself in a position-zero Read chunk. Its segments have the lengths
+/// in `cut`, and a last one takes the rest. Without pieces the Call is a GETATTR.
 fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
@@ -197,8 +198,8 @@ fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
     check_file(bench, &mut peer, &data.concat())
 }
 
-/// Sends this RPC message in a position-zero Read chunk; the server must do one of `want`. Returns
-/// which.
+/// Sends this RPC message in a position-zero Read chunk and checks that the server's reaction is
+/// one of `want`. Returns the reaction.
 fn in_chunk(bench: &Bench<'_>, want: &[Seen], body: impl Fn(u32) -> Vec<u8>) -> Result<Seen> {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
@@ -210,8 +211,8 @@ fn in_chunk(bench: &Bench<'_>, want: &[Seen], body: impl Fn(u32) -> Vec<u8>) -> 
     seen::send(&mut peer, &message.encode(), want)
 }
 
-/// A WRITE and a READ with all chunks that there are, each of 16 segments, which is what a server
-/// has to take.
+/// Makes a Call with a WRITE and a READ that has all kinds of chunks, each of 16 segments, which
+/// every server must accept.
 fn sixteen_segments(bench: &Bench<'_>) -> Result {
     const PIECE: u32 = 100;
     let mut peer = bench.peer()?;
@@ -236,7 +237,10 @@ fn sixteen_segments(bench: &Bench<'_>) -> Result {
     message.reply = Some(memory.segments(&[PIECE; 16]));
     let reply = reply_to(&mut peer, &message)?;
     require(reply.writes == message.writes, "the Write list is not full")?;
-    require(memory.content(&message.writes[0])? == data, "other bytes")?;
+    require(
+        memory.content(&message.writes[0])? == data,
+        "wrong data in the Write chunk",
+    )?;
     let understood = || {
         let mut results = Results::new(xid, &reply.body)?;
         results.at(bench.file())?;
@@ -246,12 +250,12 @@ fn sixteen_segments(bench: &Bench<'_>) -> Result {
     };
     require(
         understood().is_some(),
-        format!("other results: {}", begin(&reply.body)),
+        format!("wrong results: {}", begin(&reply.body)),
     )
 }
 
-/// A Call of version 3's `procedure` without arguments, and with chunks that no result uses, must be answered by
-/// RPC itself, with `status`, in an RDMA_MSG.
+/// Makes a Call of `procedure` of NFS version 3 without arguments and with chunks that no result
+/// uses. Checks that RPC itself answers with `status` in an RDMA_MSG.
 fn fails(bench: &Bench<'_>, procedure: u32, status: u32) -> Result {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
@@ -270,12 +274,12 @@ fn fails(bench: &Bench<'_>, procedure: u32, status: u32) -> Result {
     let lengths: Vec<u32> = back.map(|segment| segment.length).collect();
     require(
         lengths == [0; 3],
-        format!("chunks come back as {lengths:?}"),
+        format!("chunks were returned as {lengths:?}"),
     )?;
     expect_quiet(&mut peer)
 }
 
-/// Takes up to `len` from `rest`.
+/// Subtracts up to `len` from `rest`. Returns the part that was subtracted.
 fn take(rest: &mut u32, len: u32) -> u32 {
     let taken = len.min(*rest);
     *rest -= taken;
@@ -295,7 +299,7 @@ fn write_call(bench: &Bench<'_>, xid: u32, lens: &[u32]) -> (Call, Vec<Vec<u8>>)
     (compound.getattr().finish(), data)
 }
 
-/// The results must say that pieces of these lengths were written.
+/// Checks that the results report writes of these lengths.
 fn check_written(bench: &Bench<'_>, xid: u32, body: &[u8], lens: &[u32]) -> Result {
     let written = || {
         let mut results = Results::new(xid, body)?;
@@ -307,11 +311,11 @@ fn check_written(bench: &Bench<'_>, xid: u32, body: &[u8], lens: &[u32]) -> Resu
     };
     require(
         written().as_deref() == Some(lens),
-        format!("the Call was not understood: {}", begin(body)),
+        format!("wrong results: {}", begin(body)),
     )
 }
 
-/// The file must hold `data`.
+/// Checks that the file holds `data`.
 fn check_file(bench: &Bench<'_>, peer: &mut Peer, data: &[u8]) -> Result {
     if data.is_empty() {
         return Ok(());
@@ -324,10 +328,10 @@ fn check_file(bench: &Bench<'_>, peer: &mut Peer, data: &[u8]) -> Result {
     message.writes = vec![memory.segments(&[len])];
     let reply = reply_to(peer, &message)?;
     let written = reply.writes.first().map_or(&[][..], Vec::as_slice);
-    require(memory.content(written)? == data, "other bytes arrived")
+    require(memory.content(written)? == data, "wrong data in the file")
 }
 
-/// Returns a chunk of these segments.
+/// Returns a Read chunk of these segments.
 fn chunk(position: u32, segments: &[Segment]) -> Vec<ReadSegment> {
     segments
         .iter()
@@ -335,8 +339,8 @@ fn chunk(position: u32, segments: &[Segment]) -> Vec<ReadSegment> {
         .collect()
 }
 
-/// Sends a WRITE of 64 bytes with Read segments of these positions, relative to that of its data, and
-/// lengths; the server must do one of `want`. Returns which.
+/// Sends a WRITE of 64 bytes with Read segments of these positions, relative to that of its data,
+/// and these lengths. Checks that the server's reaction is one of `want` and returns it.
 fn refused(bench: &Bench<'_>, want: &[Seen], segments: &[(i64, u32)]) -> Result<Seen> {
     let mut peer = bench.peer()?;
     let memory = peer.region(4096)?;
@@ -351,7 +355,7 @@ fn refused(bench: &Bench<'_>, want: &[Seen], segments: &[(i64, u32)]) -> Result<
         .map_err(|error| Error::new(format!("{segments:?}: {error}")))
 }
 
-/// A WRITE whose chunk ends beyond what is registered.
+/// Builds a WRITE whose chunk ends beyond the registered memory.
 fn beyond_memory(props: &Props<'_>) -> Vec<u8> {
     let call = rpc::write(props.xid, 8192);
     let mut message = Message::inline(props.xid, call.inline);
@@ -361,12 +365,12 @@ fn beyond_memory(props: &Props<'_>) -> Vec<u8> {
     message.encode()
 }
 
-/// Makes a NULL Call that is `more` bytes longer than the limit; returns what comes of it.
+/// Makes a NULL Call that is `more` bytes longer than the limit. Returns the answer.
 fn long_null(bench: &Bench<'_>, more: u32) -> Result<Incoming> {
     let mut peer = bench.peer()?;
     let xid = peer.xid();
     let len = bench.call_limit.unwrap_or_default() + more;
-    // What follows the Call means nothing.
+    // The server ignores what follows the Call.
     let region = peer.region(len as usize)?;
     region.write(0, &rpc::null(xid))?;
     let mut message = Message::inline(xid, Vec::new());

@@ -6,7 +6,7 @@ use super::row::{reply_to, require, Bench, Row};
 use crate::{
     error::{Error, Result},
     message::{procedure, Answer, Message, VERSION},
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{Incoming, Params, Peer, PATIENCE},
     rpc,
     xdr::Xdr,
 };
@@ -20,7 +20,10 @@ pub(super) const ROWS: &[Row] = &[
             let mut peer = b.peer()?;
             for asked in [0, 1, 7, u32::MAX] {
                 let granted = null(&mut peer, asked)?;
-                require(granted > 0, format!("none of {asked} is granted"))?;
+                require(
+                    granted > 0,
+                    format!("no credit is granted when {asked} are requested"),
+                )?;
             }
             Ok(())
         },
@@ -33,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
             peer.send_bytes(&Xdr::new().words(&head).raw(&rpc::null(xid)).into_bytes())?;
             match peer.answer_to(xid)? {
                 Incoming::Answer(answer) if answer.credits() > Some(0) => (),
-                other => return Err(Error::new(format!("{other:?}"))),
+                other => return Err(Error::new(format!("unexpected {other:?}"))),
             }
         }
         peer.null().map(drop)
@@ -44,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
         |b| {
             let mut peer = b.peer()?;
             let granted = null(&mut peer, ASKED)?;
-            require(granted > 1, "too few to tell")?;
+            require(granted > 1, "one credit is too few for this row")?;
             let xid = peer.xid();
             let mut message = Message::inline(xid, rpc::null(xid));
             message.credits = 1;
@@ -61,22 +64,22 @@ pub(super) const ROWS: &[Row] = &[
         at_once(b, 0).and_then(|answered| require(answered, "a Call was not answered"))
     }),
     Row::script("RFC 8166, 3.3.1", "more Calls than credits", |b| {
-        // The server may serve them, or end this connection.
+        // The server may serve them or close this connection.
         at_once(b, MOST)?;
         b.peer().map(drop)
     }),
 ];
 
-/// A procedure that there is not.
+/// An undefined `rdma_proc`.
 const NO_PROCEDURE: u32 = 5;
 
-/// Credits that any server has.
+/// A number of credits that every server can grant.
 const ASKED: u32 = 4;
 
-/// The most credits that are asked for.
+/// The largest number of credits that rows request.
 pub(super) const MOST: u32 = 128;
 
-/// Makes a NULL Call that asks for credits; returns those that were granted.
+/// Makes a NULL Call that requests `asked` credits. Returns the grant.
 pub(super) fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
     let xid = peer.xid();
     let mut message = Message::inline(xid, rpc::null(xid));
@@ -84,26 +87,26 @@ pub(super) fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
     reply_to(peer, &message).map(|reply| reply.credits)
 }
 
-/// Makes as many Calls as there are credits, and `more`, before the first reply is looked at; says
-/// whether all were answered.
+/// Makes as many Calls as there are credits plus `more`, without waiting for replies. Returns true
+/// if all were answered, and false if the connection has ended.
 fn at_once(bench: &Bench<'_>, more: u32) -> Result<bool> {
-    let manners = Manners {
+    let params = Params {
         receives: 2 * MOST,
-        ..Manners::default()
+        ..Params::default()
     };
-    let mut peer = Peer::connect(&bench.target, manners)?;
+    let mut peer = Peer::connect(&bench.target, params)?;
     let granted = null(&mut peer, MOST)?.min(MOST);
-    let mut under_way = HashSet::new();
+    let mut in_flight = HashSet::new();
     for _ in 0..granted + more {
         let xid = peer.xid();
         let mut message = Message::inline(xid, rpc::null(xid));
         message.credits = MOST;
         peer.send(&message)?;
-        under_way.insert(xid);
+        in_flight.insert(xid);
     }
-    while !under_way.is_empty() {
+    while !in_flight.is_empty() {
         match peer.receive(PATIENCE)? {
-            Incoming::Answer(Answer::Reply(reply)) if under_way.remove(&reply.xid) => (),
+            Incoming::Answer(Answer::Reply(reply)) if in_flight.remove(&reply.xid) => (),
             Incoming::Closed => return Ok(false),
             other => return Err(Error::new(format!("no reply but {other:?}"))),
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about Calls of both sides under way at the same time (RFC 8167).
+//! Rows about Calls of both sides in flight at the same time (RFC 8167).
 
 use super::{
     callbacks::{another, called, gather, still_served, success},
@@ -11,7 +11,7 @@ use crate::{
     callback,
     error::{Error, Result},
     message::{Answer, Message, Reply},
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{Incoming, Params, Peer, PATIENCE},
     rpc, session,
 };
 use std::collections::HashSet;
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
             let xids: HashSet<u32> = waiting.iter().map(|callback| callback.xid).collect();
             require(
                 xids.len() == waiting.len(),
-                format!("{} XIDs of {} callbacks", xids.len(), waiting.len()),
+                format!("{} XIDs for {} callbacks", xids.len(), waiting.len()),
             )
         },
     ),
@@ -49,72 +49,76 @@ pub(super) const ROWS: &[Row] = &[
         "RFC 8167, 4.3.2",
         "callbacks answered while all credits are used",
         |b| {
-            let manners = Manners {
+            let params = Params {
                 receives: 2 * MOST,
-                ..Manners::default()
+                ..Params::default()
             };
-            let mut peer = Peer::connect(&b.target, manners)?;
+            let mut peer = Peer::connect(&b.target, params)?;
             let waiting = several(&mut peer, b)?;
             let granted = credits::null(&mut peer, MOST)?.min(MOST);
-            let mut under_way = HashSet::new();
+            let mut in_flight = HashSet::new();
             for _ in 0..granted {
                 let xid = peer.xid();
                 let mut message = Message::inline(xid, rpc::null(xid));
                 message.credits = MOST;
                 peer.send(&message)?;
-                under_way.insert(xid);
+                in_flight.insert(xid);
             }
             for callback in &waiting {
                 answer(&mut peer, callback)?;
             }
-            all_answered(&mut peer, under_way)?;
+            all_answered(&mut peer, in_flight)?;
             still_served(&mut peer, answer)
         },
     ),
 ];
 
-/// Callbacks that are provoked, and credits for them.
+/// The number of callbacks to provoke, and the credits granted for them.
 const CALLBACKS: u32 = 6;
 
-/// Returns callbacks that are under way at the same time.
+/// Provokes several callbacks that are in flight at the same time.
 fn several(peer: &mut Peer, bench: &Bench<'_>) -> Result<Vec<Reply>> {
     let mut waiting = session::provoke_callbacks(peer, bench.file(), CALLBACKS)?;
     gather(peer, &mut waiting, 1)?;
-    // The server knows of more credits with the first answer.
+    // The first answer grants the server more credits.
     answer(peer, &waiting.remove(0))?;
     gather(peer, &mut waiting, 2)?;
     match waiting.len() {
         2.. => Ok(waiting),
-        _ => Err(Error::lack("the server makes one callback at a time")),
+        _ => Err(Error::unavailable(
+            "the server makes one callback at a time",
+        )),
     }
 }
 
-/// Answers `callback`.
+/// Answers `callback` and grants credits.
 fn answer(peer: &mut Peer, callback: &Reply) -> Result {
     let mut message = Message::inline(callback.xid, success(callback)?);
     message.credits = CALLBACKS;
     peer.send(&message)
 }
 
-/// Each of the Calls `under_way` must be answered, and callbacks that come get their answers.
-fn all_answered(peer: &mut Peer, mut under_way: HashSet<u32>) -> Result {
-    while !under_way.is_empty() {
+/// Checks that each of the Calls `in_flight` is answered. Answers callbacks that arrive meanwhile.
+fn all_answered(peer: &mut Peer, mut in_flight: HashSet<u32>) -> Result {
+    while !in_flight.is_empty() {
         match peer.receive(PATIENCE)? {
             Incoming::Answer(Answer::Reply(reply)) if callback::is_call(&reply.body) => {
                 answer(peer, &reply)?;
             }
             Incoming::Answer(Answer::Reply(reply))
-                if is_success(&reply) && under_way.remove(&reply.xid) => {}
+                if is_success(&reply) && in_flight.remove(&reply.xid) => {}
             other => {
-                let left = under_way.len();
-                return Err(Error::new(format!("{left} Calls to answer: {other:?}")));
+                let left = in_flight.len();
+                return Err(Error::new(format!(
+                    "{left} Calls are unanswered: {other:?}"
+                )));
             }
         }
     }
     Ok(())
 }
 
-/// Whether a Call was executed.
+/// Returns true if the reply says that the Call was executed.
 fn is_success(reply: &Reply) -> bool {
     rpc::results(reply.xid, &reply.body).is_some()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about what may not go by chunks of its own: all but the data of WRITE and READ and the
-//! texts of links (RFC 8267, sections 4 and 6.1).
+//! Rows about data that is not DDP-eligible: everything except the data of READ and WRITE and the
+//! text of links (RFC 8267, sections 4 and 6.1).
 
 use super::{
     links,
@@ -13,7 +13,7 @@ use crate::{
     compound::Compound,
     error::Result,
     message::{procedure, Message},
-    peer::{Manners, Peer},
+    peer::{Params, Peer},
     rpc, session,
 };
 use svcrdma_proto::chunk::ReadSegment;
@@ -66,7 +66,10 @@ pub(super) const ROWS: &[Row] = &[
             let chunk = memory.segments(&[COUNT]);
             let reply = session::read_plus(&mut peer, b.file(), COUNT, vec![chunk])?;
             let written: Vec<u32> = reply.writes.iter().flatten().map(|s| s.length).collect();
-            require(written == [0], format!("chunk of {written:?} bytes"))?;
+            require(
+                written == [0],
+                format!("the Write chunk was filled with {written:?} bytes"),
+            )?;
             let data = expected(0, COUNT as usize);
             let has_data = reply.body.windows(data.len()).any(|bytes| bytes == data);
             require(has_data, "the data is not in the reply")
@@ -74,11 +77,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A name that is longer than any pad.
+/// The name of a link; longer than any XDR padding.
 const NAME: &str = "rpcrdma-probe's to remove";
 
-/// The REMOVE of a link whose name goes by Read chunk must be refused, as the message that `form`
-/// makes of an RDMA_MSG, and not be done.
+/// Checks that a REMOVE whose name is in a Read chunk is refused and not executed. `form` turns the
+/// RDMA_MSG into the message to send.
 fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>) -> Result {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
@@ -90,20 +93,20 @@ fn removal(bench: &Bench<'_>, form: fn(&mut Memory, Message) -> Result<Message>)
     let message = reduced(&mut memory, xid, call, &name[..NAME.len()])?;
     refused(&mut peer, &form(&mut memory, message)?)?;
     let was_there = links::remove(&mut peer, folder, NAME)?;
-    require(was_there, "it was done nevertheless")
+    require(was_there, "the REMOVE was executed nevertheless")
 }
 
-/// A Call whose chunks no reply can repeat, as the client takes 1024 bytes, must be refused before
-/// anything of it is done.
+/// Checks that a Call is refused before it is executed if its Write list does not fit a reply, as
+/// the client accepts only 1024 bytes.
 fn unanswerable(bench: &Bench<'_>) -> Result {
     const SEGMENTS: usize = 62;
-    let manners = Manners {
+    let params = Params {
         private_data: vec![0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 0],
-        ..Manners::default()
+        ..Params::default()
     };
     let folder = bench.folder();
     links::make(&mut bench.peer()?, folder, NAME)?;
-    let mut peer = Peer::connect(&bench.target, manners)?;
+    let mut peer = Peer::connect(&bench.target, params)?;
     let mut memory = Memory::of(&peer)?;
     let xid = peer.xid();
     let whole = Compound::at(xid, folder).remove(NAME).finish().inline;
@@ -111,10 +114,10 @@ fn unanswerable(bench: &Bench<'_>) -> Result {
     message.writes = vec![memory.segments(&[4; SEGMENTS])];
     refused(&mut peer, &message)?;
     let was_there = links::remove(&mut bench.peer()?, folder, NAME)?;
-    require(was_there, "it was done nevertheless")
+    require(was_there, "the REMOVE was executed nevertheless")
 }
 
-/// Returns an RDMA_MSG of `call`, with `item` behind it by Read chunk.
+/// Returns an RDMA_MSG of `call` followed by `item` in a Read chunk.
 fn reduced(memory: &mut Memory, xid: u32, call: &[u8], item: &[u8]) -> Result<Message> {
     let mut message = Message::inline(xid, call.to_vec());
     let position = call.len() as u32;
@@ -125,7 +128,7 @@ fn reduced(memory: &mut Memory, xid: u32, call: &[u8], item: &[u8]) -> Result<Me
     Ok(message)
 }
 
-/// The answer must be ERR_CHUNK and nothing else.
+/// Sends `message` and checks that the only answer is ERR_CHUNK.
 fn refused(peer: &mut Peer, message: &Message) -> Result {
     peer.send(message)?;
     expect_err_chunk(peer, message.xid)?;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about clients that go away: others are served as before.
+//! Rows about clients that disappear: other clients are served as before.
 
 use super::row::{Bench, Row};
 use crate::{
     error::{Error, Result},
-    stage::{Remains, Stage, Way, READS},
+    scenario::{Remains, Scenario, READS},
+    stage::Stage,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -20,18 +21,18 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// Has a client get to each stage and go away; after each, another one must be served.
+/// Takes a client to each stage and makes it leave; after each, another client must be served.
 fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Result {
-    let way = Way {
+    let scenario = Scenario {
         target: bench.target,
         file: bench.file.map(str::to_owned),
         key: None,
         calls: READS,
     };
-    // What fell silent stays known to the connection manager.
+    // The connection manager knows silent clients as long as these live.
     let mut silent = Vec::new();
     for (turn, &stage) in Stage::ALL.iter().enumerate() {
-        let result = way.reach(stage, turn).and_then(leave);
+        let result = scenario.reach(stage, turn).and_then(leave);
         let result = result.and_then(|remains| {
             silent.push(remains);
             bench.peer()

@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "60 Write chunks",
         source: "RFC 8267, 6.4.2",
         needs: Needs::Nothing,
-        // The server serves as many as it likes.
+        // The server chooses the number that it accepts.
         check: Check::Answer(&[Seen::ErrChunk, Seen::GarbageArgs, Seen::Reply], |p| {
             let mut message = Message::inline(p.xid, rpc::null(p.xid));
             message.writes = vec![vec![p.segment(100)]; 60];
@@ -49,20 +49,22 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// What an RPC message with another XID than its header gets: that is an error (section 4.5.2), and
-/// the server may ignore it (section 4.2.1). Then its RPC may know the other one only.
+/// The allowed reactions to an RPC message whose XID differs from that of its transport header.
+/// That is an error (RFC 8166, section 4.5.2), but the server may ignore it (section 4.2.1). The
+/// reply then has either XID.
 pub(super) const OTHER_XID: &[Seen] = &[Seen::ErrChunk, Seen::Reply, Seen::OtherXid];
 
-/// The shortest message that is answered, in bytes.
+/// The length of the shortest message that is answered, in bytes.
 const SHORTEST: usize = 28;
 
-/// Words of the header of [`message`].
+/// The length of the header of [`message`], in words.
 const WORDS: usize = 28;
 
-/// Which of them say that something follows, or ends.
+/// The header words that say that a list goes on or ends.
 const LIST_WORDS: [usize; 5] = [4, 10, 11, 21, 22];
 
-/// A message with all lists: a Read segment, a Write chunk of two segments, a Reply chunk of one.
+/// Builds a message with all lists: a Read segment, a Write chunk of two segments and a Reply chunk
+/// of one.
 fn message(xid: u32) -> Vec<u8> {
     let segment = Segment {
         handle: 1,
@@ -81,7 +83,7 @@ fn message(xid: u32) -> Vec<u8> {
 
 fn cut_off(bench: &Bench<'_>) -> Result {
     let mut peer = bench.peer()?;
-    // And of the RPC message less than tells a Call from a reply.
+    // Includes the part of the RPC message that does not yet tell a Call from a reply.
     for len in 1..WORDS * 4 + 8 {
         let xid = peer.xid();
         peer.send_bytes(&message(xid)[..len])?;
@@ -94,10 +96,11 @@ fn cut_off(bench: &Bench<'_>) -> Result {
     expect_quiet(&mut peer)
 }
 
-/// An RPC message that can be told from a reply and is too short to be a Call. The connection stays.
+/// Sends RPC messages that can be told from replies and are too short for a Call. The connection
+/// must stay.
 fn call_cut_off(bench: &Bench<'_>) -> Result {
     let mut peer = bench.peer()?;
-    // From the direction to the procedure.
+    // From the message type to the procedure.
     for len in 8..24 {
         let xid = peer.xid();
         let mut body = rpc::null(xid);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about replies that end a registration of the client's memory (RFC 8797, sections 3.2 and
-//! 4.1). What has become invalid shows in that it cannot be written to: not every device tells.
+//! Rows about replies that invalidate a handle of the client (RFC 8797, sections 3.2 and 4.1). As
+//! not every device reports the invalidation, rows check for it by a write, which then fails.
 
 use super::row::{reply_to, require, Bench, Check, Needs, Row};
 use crate::{
     error::{Error, Result},
     ffi::{Region, Window},
     message::Message,
-    peer::{Manners, Peer},
+    peer::{Params, Peer},
     rpc,
 };
 use svcrdma_proto::{chunk::Segment, cm};
@@ -23,13 +23,13 @@ pub(super) const ROWS: &[Row] = &[
             let (used, other) = (window(&mut peer)?, window(&mut peer)?);
             read(&mut peer, b, used.rkey(), used.region())?;
             peer.null()?;
-            // The first may be invalid now, or not.
+            // The server may have invalidated the first window.
             read(&mut peer, b, other.rkey(), other.region())
         }),
     },
     Row::file_script("RFC 8797, 4.1", "no handle is invalidated unasked", |b| {
         keeps_handle(b.peer()?, b)?;
-        // Both sides have to say that they can.
+        // Both sides must announce support.
         let peer = able(b)?;
         match cm::Peer::parse(peer.private_data()).remote_invalidation {
             true => Ok(()),
@@ -38,22 +38,22 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A READ has so many bytes.
+/// The length of a READ, in bytes.
 const SIZE: u32 = 8192;
 
-/// A client that can take such replies.
+/// Connects a client that announces support for remote invalidation.
 fn able(bench: &Bench<'_>) -> Result<Peer> {
-    let manners = Manners {
+    let params = Params {
         private_data: cm::private_data(4096, 4096, true).to_vec(),
-        ..Manners::default()
+        ..Params::default()
     };
-    Peer::connect(&bench.target, manners)
+    Peer::connect(&bench.target, params)
 }
 
-/// Reads twice with the same handle, which no reply must invalidate.
+/// Reads twice with the same handle, which no reply may invalidate.
 fn keeps_handle(mut peer: Peer, bench: &Bench<'_>) -> Result {
     let region = peer.region(SIZE as usize)?;
-    // To try to invalidate that of a region ends the connection.
+    // An attempt to invalidate the handle of a region would end the connection.
     let window = peer.window(SIZE as usize)?;
     let (handle, memory) = window
         .as_ref()
@@ -62,13 +62,13 @@ fn keeps_handle(mut peer: Peer, bench: &Bench<'_>) -> Result {
     read(&mut peer, bench, handle, memory)
 }
 
-/// A window of a device that has them.
+/// Creates a memory window; the device must support them.
 fn window(peer: &mut Peer) -> Result<Window> {
     let window = peer.window(SIZE as usize)?;
     window.ok_or_else(|| Error::new("no memory window"))
 }
 
-/// Reads the file into `region`, for which the server gets `handle`.
+/// Reads the file into `region`, with `handle` in the Write chunk.
 fn read(peer: &mut Peer, bench: &Bench<'_>, handle: u32, region: &Region) -> Result {
     let xid = peer.xid();
     let mut message = Message::inline(xid, rpc::read(xid, bench.file(), SIZE));
@@ -80,6 +80,6 @@ fn read(peer: &mut Peer, bench: &Bench<'_>, handle: u32, region: &Region) -> Res
     let reply = reply_to(peer, &message)?;
     require(
         reply.writes == message.writes,
-        format!("the Write list came back as {:?}", reply.writes),
+        format!("the Write list was returned as {:?}", reply.writes),
     )
 }

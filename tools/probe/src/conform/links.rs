@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about symbolic links, whose text may be in chunks like the data of files.
+//! Rows about symbolic links, whose text may be in chunks like file data.
 
 use super::{
     memory::Memory,
@@ -61,15 +61,15 @@ const NAME: &str = "rpcrdma-probe.link";
 const TEXT: &[u8] = b"somewhere";
 const LEN: u32 = TEXT.len() as u32;
 
-/// Words of results from one READ of `file` to the next one, with a READLINK of `link` between, and
-/// what leads there and back.
+/// Returns the number of words between the results of two READs of `file`, with a READLINK of
+/// `link` and the lookups of both between them.
 fn words_between(link: &str, file: &str) -> u32 {
     let lookups = components(link).chain(components(file)).count() as u32;
     let roots = 2;
     2 * (roots + lookups) + 3 + LEN.div_ceil(4)
 }
 
-/// Makes the link, whose path `check` gets, and removes it afterwards.
+/// Creates the link, passes its path to `check`, and removes it.
 fn with_link(bench: &Bench<'_>, check: impl FnOnce(&str) -> Result) -> Result {
     let folder = bench.folder();
     let mut peer = bench.peer()?;
@@ -82,9 +82,9 @@ fn with_link(bench: &Bench<'_>, check: impl FnOnce(&str) -> Result) -> Result {
     checked.and(removed)
 }
 
-/// Makes the link `name`, whose text goes by Read chunk, in `folder`.
+/// Creates the link `name` in `folder`, with its text in a Read chunk.
 pub(super) fn make(peer: &mut Peer, folder: &str, name: &str) -> Result {
-    // What an earlier run has left.
+    // An earlier run may have left it.
     remove(peer, folder, name)?;
     let mut memory = Memory::of(peer)?;
     let xid = peer.xid();
@@ -99,7 +99,7 @@ pub(super) fn make(peer: &mut Peer, folder: &str, name: &str) -> Result {
     require(made().is_some(), format!("CREATE: {}", begin(&reply.body)))
 }
 
-/// Removes the link `name` of `folder`; whether there was one.
+/// Removes the link `name` from `folder`. Returns true if it existed.
 pub(super) fn remove(peer: &mut Peer, folder: &str, name: &str) -> Result<bool> {
     let xid = peer.xid();
     let call = Compound::at(xid, folder).remove(name).finish();

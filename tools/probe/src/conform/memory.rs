@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the server may read and write, given out piece by piece.
+//! Registered memory that is handed out in pieces.
 
 use crate::{
     error::Result,
@@ -9,38 +9,38 @@ use crate::{
 };
 use svcrdma_proto::chunk::Segment;
 
-/// Room for all that a row needs.
+/// The size in bytes; enough for each row.
 const SIZE: usize = 1 << 20;
 
-/// What lies where nobody has written.
+/// The value of bytes that were not written.
 const UNTOUCHED: u8 = 0x5a;
 
-/// Bytes between two pieces.
+/// The gap between two pieces, in bytes.
 const GAP: usize = 64;
 
-/// Memory of one connection.
+/// The memory of one connection.
 pub(super) struct Memory {
     region: Region,
     used: usize,
 }
 
 impl Memory {
-    /// Registers it.
+    /// Allocates and registers memory for `peer`.
     pub(super) fn of(peer: &Peer) -> Result<Self> {
         let region = peer.region(SIZE)?;
         region.write(0, &[UNTOUCHED; SIZE])?;
         Ok(Self { region, used: 0 })
     }
 
-    /// Gives out segments of these lengths, none of which begins where another ends.
+    /// Allocates segments of these lengths, none of which is adjacent to another.
     pub(super) fn segments(&mut self, lengths: &[u32]) -> Vec<Segment> {
         lengths.iter().map(|&length| self.segment(length)).collect()
     }
 
-    /// Gives out a segment.
+    /// Allocates a segment.
     fn segment(&mut self, length: u32) -> Segment {
         let offset = self.region.address() + self.used as u64;
-        // Odd, as clients' buffers may be.
+        // An odd distance, as clients' buffers may be unaligned.
         self.used += length as usize + GAP + 1;
         Segment {
             handle: self.region.rkey(),
@@ -49,7 +49,7 @@ impl Memory {
         }
     }
 
-    /// Gives out segments of these lengths that hold `data`, one after the other.
+    /// Allocates segments of these lengths and fills them with `data`, one after the other.
     pub(super) fn filled(&mut self, data: &[u8], lengths: &[u32]) -> Result<Vec<Segment>> {
         let segments = self.segments(lengths);
         let mut rest = data;
@@ -61,7 +61,7 @@ impl Memory {
         Ok(segments)
     }
 
-    /// Returns what is in `segments`, as far as their lengths say, one after the other.
+    /// Returns the concatenated contents of `segments`.
     pub(super) fn content(&self, segments: &[Segment]) -> Result<Vec<u8>> {
         let mut content = Vec::new();
         for segment in segments {
@@ -73,7 +73,7 @@ impl Memory {
         Ok(content)
     }
 
-    /// Whether nothing was written behind the `written` bytes of `segment`.
+    /// Returns true if nothing was written behind the first `written` bytes of `segment`.
     pub(super) fn is_untouched_behind(&self, segment: &Segment, written: u32) -> Result<bool> {
         let len = (segment.length - written) as usize + GAP;
         let bytes = self
@@ -82,13 +82,13 @@ impl Memory {
         Ok(bytes.iter().all(|&byte| byte == UNTOUCHED))
     }
 
-    /// Returns where `segment` is in the region.
+    /// Returns the offset of `segment` in the region.
     fn place(&self, segment: &Segment) -> usize {
         (segment.offset - self.region.address()) as usize
     }
 }
 
-/// Returns `len` bytes that differ from those of another `seed`.
+/// Returns `len` pseudo-random bytes that depend on `seed`.
 pub(super) fn pattern(seed: u32, len: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows of one message each: what is sent, and what the RFC allows as answer.
+//! Rows of one message each: the message and the reactions that the RFC allows.
 
 use super::{
     row::{Check, Needs, Row},
@@ -14,7 +14,7 @@ use crate::{
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
-/// What a row may use.
+/// The means from which a row builds its message.
 pub(super) struct Props<'a> {
     pub(super) xid: u32,
     pub(super) memory: &'a Region,
@@ -22,12 +22,12 @@ pub(super) struct Props<'a> {
 }
 
 impl Props<'_> {
-    /// The four words each message starts with.
+    /// Starts a message with the four fixed words.
     fn fixed(&self, version: u32, procedure: u32) -> Xdr {
         Xdr::new().words(&[self.xid, version, 32, procedure])
     }
 
-    /// A NULL Call, well-formed but for these four words.
+    /// Builds a NULL Call that is well-formed except for these fixed words.
     fn null_with(&self, version: u32, procedure: u32) -> Vec<u8> {
         self.fixed(version, procedure)
             .words(&[0, 0, 0])
@@ -35,7 +35,7 @@ impl Props<'_> {
             .into_bytes()
     }
 
-    /// RDMA_MSG with these words as chunk lists, and a NULL Call.
+    /// Builds an RDMA_MSG with these words as chunk lists, and a NULL Call.
     fn lists(&self, words: &[u32]) -> Vec<u8> {
         self.fixed(1, procedure::MSG)
             .words(words)
@@ -43,14 +43,14 @@ impl Props<'_> {
             .into_bytes()
     }
 
-    /// RDMA_ERROR in a message of `version`, long enough to be looked at (section 4.5).
+    /// Builds an RDMA_ERROR of `version`, long enough to be processed (RFC 8166, section 4.5).
     fn err_vers(&self, version: u32) -> Vec<u8> {
         self.fixed(version, procedure::ERROR)
             .words(&[error_code::VERS, 1, 1])
             .into_bytes()
     }
 
-    /// A segment of `length` bytes in our memory, or claimed to be.
+    /// Returns a segment that starts in the memory and claims `length` bytes.
     pub(super) fn segment(&self, length: u32) -> Segment {
         Segment {
             handle: self.memory.rkey(),
@@ -59,8 +59,8 @@ impl Props<'_> {
         }
     }
 
-    /// A WRITE of `count` bytes with Read chunks of these positions (relative to that of its data)
-    /// and lengths.
+    /// Builds a WRITE of `count` bytes with Read chunks of these positions (relative to that of its
+    /// data) and lengths.
     pub(super) fn write(&self, count: u32, chunks: &[(i64, u32)]) -> Vec<u8> {
         let call = rpc::write(self.xid, count);
         let mut message = Message::inline(self.xid, call.inline);
@@ -73,7 +73,7 @@ impl Props<'_> {
         message.encode()
     }
 
-    /// RDMA_NOMSG with these lengths as position-zero chunk.
+    /// Builds an RDMA_NOMSG with a position-zero Read chunk of segments of these lengths.
     fn nomsg(&self, lengths: &[u32]) -> Vec<u8> {
         let mut message = Message::inline(self.xid, Vec::new());
         message.procedure = procedure::NOMSG;
@@ -86,7 +86,7 @@ impl Props<'_> {
         message.encode()
     }
 
-    /// A READ of 64 KiB with these segments as Write chunk and Reply chunk.
+    /// Builds a READ of 64 KiB with a Write chunk and a Reply chunk of segments of these lengths.
     fn read(&self, write: Option<&[u32]>, reply: Option<&[u32]>) -> Vec<u8> {
         let segments = |lengths: &[u32]| -> Vec<Segment> {
             lengths.iter().map(|&len| self.segment(len)).collect()
@@ -98,7 +98,7 @@ impl Props<'_> {
     }
 }
 
-/// A row that needs no file.
+/// Creates a row that needs no file.
 const fn row(
     source: &'static str,
     name: &'static str,
@@ -113,7 +113,7 @@ const fn row(
     }
 }
 
-/// A row that reads a file.
+/// Creates a row that reads a file.
 const fn file_row(
     source: &'static str,
     name: &'static str,
@@ -128,16 +128,16 @@ const fn file_row(
 
 const VERS: &[Seen] = &[Seen::ErrVers];
 const CHUNK: &[Seen] = &[Seen::ErrChunk];
-/// Chunks that do not fit the Call: the transport may look at that, or who decodes arguments does
-/// (section 4.5.2).
+/// Reactions to chunks that do not fit the Call: either the transport detects that or the decoder
+/// of the arguments does (RFC 8166, section 4.5.2).
 pub(super) const MISFIT: &[Seen] = &[Seen::ErrChunk, Seen::GarbageArgs];
-/// Chunks whose lengths are wrong may be found out by the device (section 4.5.3).
+/// Reactions to chunks of wrong lengths, which the device may detect (RFC 8166, section 4.5.3).
 pub(super) const LENGTH: &[Seen] = &[Seen::ErrChunk, Seen::Closed];
 const NOTHING: &[Seen] = &[Seen::Nothing];
 const CLOSED: &[Seen] = &[Seen::Closed];
 const REPLY: &[Seen] = &[Seen::Reply];
 
-/// Returns `segment` with a handle that means nothing.
+/// Returns `segment` with an invalid handle.
 fn wrong(segment: Segment) -> Segment {
     Segment {
         handle: segment.handle ^ 0x5a5a_5a5a,
@@ -145,7 +145,7 @@ fn wrong(segment: Segment) -> Segment {
     }
 }
 
-/// More than any server takes in one Call.
+/// A length beyond what any server accepts in one Call.
 const HUGE: u32 = u32::MAX - 3;
 
 pub(super) const ROWS: &[Row] = &[
@@ -173,7 +173,8 @@ pub(super) const ROWS: &[Row] = &[
     row("RFC 8166, 4.2.4", "RDMA_ERROR of a client", NOTHING, |p| {
         p.err_vers(1)
     }),
-    // Its version is none that the server knows (section 4.5.1), or it is no Call.
+    // The server may see an unknown version first (RFC 8166, section 4.5.1), or a message that is
+    // no Call.
     row(
         "RFC 8166, 4.2.4",
         "RDMA_ERROR of a client, of version 2",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `conform`: what RFC 8166, 8167, 8267 and 8797 require of a server, one row for each requirement.
+//! `conform`: checks a server against RFC 8166, 8167, 8267 and 8797, with one row for each
+//! requirement.
 //!
-//! A row is one message with the answers that the RFC allows ([`messages`]), or a script. Each has
-//! connections of its own, and that a connection stays is part of every answer but its end.
+//! A row is either one message with the reactions that the RFC allows ([`messages`]) or a script.
+//! Each row uses its own connections. Every reaction except the end of the connection includes that
+//! the connection stays.
 
 mod agreement;
 mod callbacks;
@@ -34,7 +36,7 @@ use crate::{
     peer, //
 };
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &[
     "file",
     "call-limit",
@@ -62,11 +64,11 @@ const PARTS: &[(&str, &[Row])] = &[
     ("endings", endings::ROWS),
 ];
 
-/// Refuses a part that there is not.
+/// Returns an error for an unknown part.
 fn check_part(part: &str) -> Result {
     match PARTS.iter().any(|(name, _)| *name == part) {
         true => Ok(()),
-        false => Err(Error::new(format!("--part: nothing is called \"{part}\""))),
+        false => Err(Error::new(format!("--part: unknown value \"{part}\""))),
     }
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     args.text("part").map_or(Ok(()), check_part)?;
     peer::set_pause(args.value("pause", 0)?);
-    // A server that is not there violates nothing.
+    // A server that cannot be reached violates nothing.
     let mut peer = bench.first_peer()?;
     if let Some(file) = bench.file {
         replies::fill_file(&mut peer, file)?;

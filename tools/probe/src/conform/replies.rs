@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about Write chunks and Reply chunks: what is read arrives where the client wants it, and
-//! the lists that come back say how much did.
+//! Rows about Write chunks and Reply chunks: data must arrive in the client's chunks, and the
+//! returned lists must report its length.
 
 use super::{
     memory::{pattern, Memory},
@@ -130,7 +130,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::file_script("RFC 8267, 6.4.1", "READ that fails", |b| {
         let tried = Tried::new(b, &[&[4000]], None, |c| c.root().read(0, 100))?;
-        // Here the chunk has to come back empty, in RFC 8166, section 3.4.6, as it was, but unused.
+        // RFC 8267 requires an empty chunk; RFC 8166, section 3.4.6, requires the original chunk,
+        // unused.
         tried
             .written(&[&[0]])
             .or_else(|_| tried.has_empty_write_chunk())?;
@@ -202,25 +203,25 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// Length of a first READ behind which the data of a second one begins a page of the reply, 16 bytes
-/// later: Linux's nfsd, over any transport, gets the data of others wrong.
+/// The length of a first READ such that the data of a second one starts on a page boundary of the
+/// reply, 16 bytes further. For other lengths Linux's nfsd returns wrong data, over any transport.
 pub(super) const PAGE: u32 = 4096 - 16;
 
-/// Bytes at the beginning of the file whose content is known.
+/// The number of bytes at the beginning of the file with known content.
 const KNOWN: usize = 64 << 10;
 
-/// How long the file is at least: as any message that a server may send.
+/// The minimum length of the file: that of the longest message that a server may send.
 const LENGTH: u64 = 256 << 10;
 
-/// What these bytes are made from.
+/// The seed of the known content.
 const SEED: u32 = 8166;
 
-/// What is in the file at `offset`.
+/// Returns the known content of the file at `offset`.
 pub(super) fn expected(offset: usize, len: usize) -> Vec<u8> {
     pattern(SEED, KNOWN)[offset..offset + len].to_vec()
 }
 
-/// Writes what is [`expected`] to the beginning of `file`, which has [`LENGTH`] bytes at least then.
+/// Writes the [`expected`] content to the beginning of `file` and extends it to [`LENGTH`] bytes.
 pub(super) fn fill_file(peer: &mut Peer, file: &str) -> Result {
     fill(peer, file, 0, &expected(0, KNOWN))?;
     fill(peer, file, LENGTH - 4, &[0; 4])

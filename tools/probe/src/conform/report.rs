@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is said about the rows, to people or to programs.
+//! Prints the outcome of the rows as a table or as JSON.
 
 use super::row::{Outcome, Row};
 use crate::error::{Error, Result};
 use serde_json::{json, Value};
 
-/// How many rows came out how.
+/// The number of rows per outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     met: usize,
@@ -14,7 +14,7 @@ struct Count {
     not_tried: usize,
 }
 
-/// A report under way.
+/// A report under construction.
 pub(super) struct Report {
     json: bool,
     rows: Vec<Value>,
@@ -22,7 +22,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Begins one, as JSON at its end or as a table at once.
+    /// Creates a report, which prints JSON when it is finished or a table row by row.
     pub(super) fn new(json: bool) -> Self {
         Self {
             json,
@@ -31,7 +31,7 @@ impl Report {
         }
     }
 
-    /// Adds what came of `row`.
+    /// Adds the outcome of `row`.
     pub(super) fn add(&mut self, row: &Row, outcome: &Outcome) {
         let (word, detail) = match outcome {
             Outcome::Met(seen) => (
@@ -56,11 +56,11 @@ impl Report {
         println!("{:<16} {:<46} {word}{colon}{detail}", row.source, row.name);
     }
 
-    /// Ends it.
+    /// Finishes the report.
     ///
     /// # Errors
     ///
-    /// If a row was violated, or none was tried.
+    /// Returns an error if a row was violated or none was met.
     pub(super) fn finish(self) -> Result {
         let Count {
             met,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A row: what an RFC requires of a server, and how that is tried.
+//! A row: a requirement of an RFC and its check.
 
 use super::{
     messages::Props,
@@ -9,67 +9,67 @@ use super::{
 use crate::{
     error::{Error, Result},
     message::{Answer, Message, Reply},
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{Incoming, Params, Peer, PATIENCE},
     rpc,
 };
 use std::{collections::BTreeMap, net::SocketAddr};
 
-/// A requirement.
+/// A requirement and its check.
 pub(super) struct Row {
-    /// What is sent or done; no two rows have the same name.
+    /// A unique name that says what is sent or done.
     pub(super) name: &'static str,
-    /// RFC and section.
+    /// The RFC and section.
     pub(super) source: &'static str,
     pub(super) needs: Needs,
     pub(super) check: Check,
 }
 
-/// What a row cannot do without.
+/// The prerequisite of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
     /// A file that may be overwritten.
     File,
-    /// Knowledge of how long a Call may be.
+    /// The length of the longest Call that the server accepts.
     CallLimit,
     /// A file, and a device with memory windows.
     Window,
 }
 
-/// How a row is tried.
+/// The check of a row.
 pub(super) enum Check {
-    /// One message; the server may do any of these.
+    /// Sends one message and accepts any of these reactions.
     Answer(&'static [Seen], fn(&Props<'_>) -> Vec<u8>),
-    /// Something longer; the error says what is wrong.
+    /// Runs a script, whose error describes the violation.
     Script(fn(&Bench<'_>) -> Result),
-    /// Likewise, where the server has a choice.
+    /// Runs a script in which the server has a choice. Returns its reaction.
     Choice(fn(&Bench<'_>) -> Result<Seen>),
 }
 
-/// What came of a row.
+/// The outcome of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// And what the server did, if that is a choice.
+    /// The requirement is met. Holds the server's reaction if it has a choice.
     Met(Option<Seen>),
-    /// And what is wrong.
+    /// The requirement is violated. Holds the reason.
     Violated(String),
-    /// And what is missing.
+    /// The row was not tried. Holds the missing prerequisite.
     NotTried(String),
 }
 
-/// Whom rows talk to, and what they may use.
+/// The server and the settings that rows use.
 pub(super) struct Bench<'a> {
     pub(super) target: SocketAddr,
-    /// The path of a file below the root of NFS version 4.
+    /// The path of a file, below the root of NFS version 4.
     pub(super) file: Option<&'a str>,
-    /// The most bytes of a Call that the server takes.
+    /// The length of the longest Call that the server accepts, in bytes.
     pub(super) call_limit: Option<u32>,
-    /// Whether few cases are to stand for many of a kind.
+    /// True if a sample of the cases is to be tried instead of all of them.
     pub(super) is_quick: bool,
 }
 
 impl Row {
-    /// A row of a script that needs nothing.
+    /// Creates a row with a script that has no prerequisite.
     pub(super) const fn script(
         source: &'static str,
         name: &'static str,
@@ -83,7 +83,7 @@ impl Row {
         }
     }
 
-    /// A row of a script that needs a file.
+    /// Creates a row with a script that needs a file.
     pub(super) const fn file_script(
         source: &'static str,
         name: &'static str,
@@ -95,7 +95,7 @@ impl Row {
         }
     }
 
-    /// A row of a script that needs nothing, where the server has a choice.
+    /// Creates a row with a script that has no prerequisite and in which the server has a choice.
     pub(super) const fn choice(
         source: &'static str,
         name: &'static str,
@@ -109,7 +109,7 @@ impl Row {
         }
     }
 
-    /// Tries it.
+    /// Runs the check.
     pub(super) fn try_on(&self, bench: &Bench<'_>) -> Outcome {
         let result = self.has_needs(bench).and_then(|()| match self.check {
             Check::Answer(want, build) => seen::try_message(bench, want, build).map(Some),
@@ -118,30 +118,32 @@ impl Row {
         });
         match result {
             Ok(seen) => Outcome::Met(seen),
-            Err(error) if error.is_lack() => Outcome::NotTried(error.to_string()),
+            Err(error) if error.is_unavailable() => Outcome::NotTried(error.to_string()),
             Err(error) => Outcome::Violated(error.to_string()),
         }
     }
 
-    /// What it cannot do without must be there.
+    /// Returns an error if the prerequisite is missing.
     fn has_needs(&self, bench: &Bench<'_>) -> Result {
         let has_file = bench.file.is_some();
         match self.needs {
-            Needs::File | Needs::Window if !has_file => Err(Error::lack("no --file")),
+            Needs::File | Needs::Window if !has_file => Err(Error::unavailable("no --file")),
             Needs::Window => match bench.has_windows()? {
                 true => Ok(()),
-                false => Err(Error::lack("a device without memory windows")),
+                false => Err(Error::unavailable("the device has no memory windows")),
             },
-            Needs::CallLimit if bench.call_limit.is_none() => Err(Error::lack("no --call-limit")),
+            Needs::CallLimit if bench.call_limit.is_none() => {
+                Err(Error::unavailable("no --call-limit"))
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Bench<'_> {
-    /// Connects first of all, and finds out by which version of NFS to call NULL.
+    /// Makes the first connection and determines the NFS version of NULL Calls.
     pub(super) fn first_peer(&self) -> Result<Peer> {
-        let mut peer = Peer::connect(&self.target, Manners::default())?;
+        let mut peer = Peer::connect(&self.target, Params::default())?;
         if let Err(error) = peer.null() {
             rpc::null_by_version_4();
             peer.null().map_err(|_| error)?;
@@ -149,16 +151,16 @@ impl Bench<'_> {
         Ok(peer)
     }
 
-    /// Connects as the Linux client does, and makes a Call.
+    /// Connects with the parameters of the Linux client and makes a NULL Call.
     pub(super) fn peer(&self) -> Result<Peer> {
-        let mut peer = Peer::connect(&self.target, Manners::default())?;
+        let mut peer = Peer::connect(&self.target, Params::default())?;
         peer.null()?;
         Ok(peer)
     }
 
-    /// Whether this side's device has memory windows.
+    /// Returns true if the local device supports memory windows.
     fn has_windows(&self) -> Result<bool> {
-        let mut peer = Peer::connect(&self.target, Manners::default())?;
+        let mut peer = Peer::connect(&self.target, Params::default())?;
         let window = peer.window(1)?;
         Ok(window.is_some())
     }
@@ -168,7 +170,8 @@ impl Bench<'_> {
         self.file.unwrap_or_default()
     }
 
-    /// Returns the path of the folder that the file is in: others may not be writable.
+    /// Returns the path of the directory that contains the file; other directories may not be
+    /// writable.
     pub(super) fn folder(&self) -> &str {
         self.file()
             .rsplit_once('/')
@@ -176,8 +179,8 @@ impl Bench<'_> {
     }
 }
 
-/// Sends `message` and returns the RPC message that answers it. Chunks that no server has to take may
-/// be refused (RFC 8267, section 6.4.2), and then nothing else is known.
+/// Sends `message` and returns the RPC message that answers it. A server may refuse chunks beyond
+/// what it must accept (RFC 8267, section 6.4.2); the error then says that nothing else is known.
 pub(super) fn reply_to(peer: &mut Peer, message: &Message) -> Result<Reply> {
     let refused = match peer.exchange(message)? {
         Incoming::Answer(Answer::Reply(reply)) => match rpc::accepted(message.xid, &reply.body) {
@@ -188,12 +191,12 @@ pub(super) fn reply_to(peer: &mut Peer, message: &Message) -> Result<Reply> {
         other => return Err(Error::new(format!("no reply but {other:?}"))),
     };
     expect_quiet(peer)?;
-    let refusal = format!("too many chunks for the server: {refused}");
-    Err(Error::lack(refusal))
+    let refusal = format!("more chunks than the server accepts: {refused}");
+    Err(Error::unavailable(refusal))
 }
 
-/// Whether `message` has more than every server has to take: a position-zero Read chunk, another
-/// Read chunk and a Write chunk, each of 16 segments.
+/// Returns true if `message` has more than every server must accept: a position-zero Read chunk,
+/// another Read chunk, a Write chunk and a Reply chunk, each of 16 segments.
 fn is_complex(message: &Message) -> bool {
     let mut sizes = BTreeMap::new();
     for read in &message.reads {
@@ -208,7 +211,7 @@ fn is_complex(message: &Message) -> bool {
             .any(|segments| segments > 16)
 }
 
-/// Waits for ERR_CHUNK as the next message, for `xid`.
+/// Checks that the next message is an ERR_CHUNK for `xid`.
 pub(super) fn expect_err_chunk(peer: &mut Peer, xid: u32) -> Result {
     match peer.receive(PATIENCE)? {
         Incoming::Answer(Answer::ErrChunk { xid: its, .. }) if its == xid => Ok(()),
@@ -216,12 +219,12 @@ pub(super) fn expect_err_chunk(peer: &mut Peer, xid: u32) -> Result {
     }
 }
 
-/// There must not have been another answer: that to a NULL Call is the next message.
+/// Checks that no other answer arrives before that to a NULL Call.
 pub(super) fn expect_quiet(peer: &mut Peer) -> Result {
     peer.null().map(drop)
 }
 
-/// Says what is wrong unless `met`.
+/// Returns the error `wrong` unless `met`.
 pub(super) fn require(met: bool, wrong: impl Into<String>) -> Result {
     match met {
         true => Ok(()),
@@ -229,7 +232,7 @@ pub(super) fn require(met: bool, wrong: impl Into<String>) -> Result {
     }
 }
 
-/// Returns the first bytes of a message, for people to look at.
+/// Formats the beginning of a message for error texts.
 pub(super) fn begin(message: &[u8]) -> String {
     let shown = &message[..message.len().min(64)];
     format!("{} bytes, {shown:02x?}", message.len())
@@ -246,7 +249,8 @@ mod tests {
         offset: 0,
     };
 
-    /// A message with Read segments at these positions, and Write chunks of so many segments.
+    /// Returns a message with Read segments at these positions and Write chunks of these numbers of
+    /// segments.
     fn message(positions: &[u32], writes: &[usize]) -> Message {
         let mut message = Message::inline(7, Vec::new());
         let reads = positions.iter().map(|&position| ReadSegment {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a server does about one message.
+//! Observes the server's reaction to one message.
 
 use super::{
     messages::Props,
@@ -15,7 +15,7 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// What the server does.
+/// The server's reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// RDMA_ERROR, ERR_VERS 1..1.
@@ -24,11 +24,11 @@ pub(super) enum Seen {
     ErrChunk,
     /// An RPC reply.
     Reply,
-    /// An RPC reply with another XID than its header.
+    /// An RPC reply whose XID differs from that of its transport header.
     OtherXid,
     /// An RPC reply that says GARBAGE_ARGS.
     GarbageArgs,
-    /// No answer, and the connection stays.
+    /// No answer; the connection stays.
     Nothing,
     /// The connection ends.
     Closed,
@@ -48,10 +48,11 @@ impl fmt::Display for Seen {
     }
 }
 
-/// How long an answer that should come may take. Only a wrong server makes anybody wait so long.
+/// The timeout for an answer. Only a faulty server makes the probe wait this long.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Sends the message that `build` makes; the server must do one of `want`. Returns which.
+/// Sends the message that `build` makes and checks that the server's reaction is one of `want`.
+/// Returns the reaction.
 pub(super) fn try_message(
     bench: &Bench<'_>,
     want: &[Seen],
@@ -68,7 +69,7 @@ pub(super) fn try_message(
     send(&mut peer, &bytes, want)
 }
 
-/// Sends `bytes`; the server must do one of `want`, and nothing else. Returns which.
+/// Sends `bytes` and checks that the server's only reaction is one of `want`. Returns the reaction.
 pub(super) fn send(peer: &mut Peer, bytes: &[u8], want: &[Seen]) -> Result<Seen> {
     peer.send_bytes(bytes)?;
     let seen = match want.contains(&Seen::Nothing) {
@@ -77,11 +78,11 @@ pub(super) fn send(peer: &mut Peer, bytes: &[u8], want: &[Seen]) -> Result<Seen>
     };
     match want.contains(&seen) {
         true => Ok(seen),
-        false => Err(Error::new(format!("{seen}, and not {}", want[0]))),
+        false => Err(Error::new(format!("{seen} instead of {}", want[0]))),
     }
 }
 
-/// Waits for the answer to the message `sent`.
+/// Waits for the reaction to the message `sent`.
 fn look(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
     match understand(sent, peer.receive(ANSWER)?)? {
         Seen::Closed => Ok(Seen::Closed),
@@ -92,12 +93,13 @@ fn look(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
     }
 }
 
-/// Looks whether there is an answer to the message `sent` before that to a Call behind it.
+/// Determines the reaction to the message `sent` with a NULL Call behind it, as there may be no
+/// answer.
 fn look_behind(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
     let mut null = send_null(peer)?;
     let seen = match peer.receive(ANSWER)? {
         Incoming::Answer(Answer::Reply(reply)) if reply.xid == null => {
-            // What is late comes before the answer to another one.
+            // A late answer would arrive before the reply to another NULL Call.
             null = send_null(peer)?;
             Seen::Nothing
         }
@@ -106,15 +108,15 @@ fn look_behind(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
     alone(peer, null, seen)
 }
 
-/// Makes a NULL Call; returns its XID.
+/// Sends a NULL Call. Returns its XID.
 fn send_null(peer: &mut Peer) -> Result<u32> {
     let xid = peer.xid();
     peer.send(&Message::inline(xid, rpc::null(xid)))?;
     Ok(xid)
 }
 
-/// The answer to the Call `null` must be the next message behind what was `seen`. Returns that, or
-/// that the connection has ended.
+/// Checks that the next message is the reply to the NULL Call `null`. Returns `seen`, or `Closed`
+/// if the connection has ended.
 fn alone(peer: &mut Peer, null: u32, seen: Seen) -> Result<Seen> {
     match peer.answer_to(null)? {
         Incoming::Answer(Answer::Reply(_)) => Ok(seen),
@@ -123,7 +125,8 @@ fn alone(peer: &mut Peer, null: u32, seen: Seen) -> Result<Seen> {
     }
 }
 
-/// What `incoming` means as the answer to the message `sent`; an error if nothing.
+/// Classifies `incoming` as the reaction to the message `sent`. Returns an error if it is not a
+/// valid one.
 fn understand(sent: &[u8], incoming: Incoming) -> Result<Seen> {
     let mut words = Words::new(sent);
     let (xid, version) = (words.word(), words.word());
@@ -131,7 +134,7 @@ fn understand(sent: &[u8], incoming: Incoming) -> Result<Seen> {
         Incoming::Silence => Ok(Seen::Nothing),
         Incoming::Closed => Ok(Seen::Closed),
         Incoming::Answer(answer) if answer.xid() != xid => {
-            Err(Error::new(format!("an answer to nothing: {answer:?}")))
+            Err(Error::new(format!("unexpected answer: {answer:?}")))
         }
         Incoming::Answer(Answer::Reply(reply)) => executed(&reply),
         Incoming::Answer(Answer::ErrVers {
@@ -141,11 +144,12 @@ fn understand(sent: &[u8], incoming: Incoming) -> Result<Seen> {
             ..
         }) if Some(its) == version => Ok(Seen::ErrVers),
         Incoming::Answer(Answer::ErrChunk { .. }) => Ok(Seen::ErrChunk),
-        Incoming::Answer(answer) => Err(Error::new(format!("{answer:?}"))),
+        Incoming::Answer(answer) => Err(Error::new(format!("unexpected {answer:?}"))),
     }
 }
 
-/// The Call must have been executed, or its arguments not understood, and all of the reply be inline.
+/// Classifies an RPC reply. Returns an error unless all of it is inline and the Call was executed
+/// or its arguments could not be decoded.
 fn executed(reply: &Reply) -> Result<Seen> {
     let xid = Words::new(&reply.body).word().unwrap_or_default();
     rpc::has_version_3(xid, &reply.body)?;
@@ -154,6 +158,9 @@ fn executed(reply: &Reply) -> Result<Seen> {
         (procedure::MSG, true, Some(rpc::SUCCESS)) => Ok(Seen::Reply),
         (procedure::MSG, false, Some(rpc::SUCCESS)) => Ok(Seen::OtherXid),
         (procedure::MSG, true, Some(rpc::GARBAGE_ARGS)) => Ok(Seen::GarbageArgs),
-        _ => Err(Error::new(format!("no success: {}", begin(&reply.body)))),
+        _ => Err(Error::new(format!(
+            "the Call failed: {}",
+            begin(&reply.body)
+        ))),
     }
 }

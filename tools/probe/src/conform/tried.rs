@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A Call with Write chunks and a Reply chunk, and what they hold when it is answered.
+//! A Call with Write chunks and a Reply chunk, and checks of their contents after the reply.
 
 use super::{
     memory::Memory,
@@ -14,7 +14,7 @@ use crate::{
 };
 use svcrdma_proto::chunk::Segment;
 
-/// A Call that was made, and its reply.
+/// A Call and its reply.
 pub(super) struct Tried<'a> {
     file: &'a str,
     memory: Memory,
@@ -23,8 +23,8 @@ pub(super) struct Tried<'a> {
 }
 
 impl<'a> Tried<'a> {
-    /// Makes a Call of `operations` on the file, and a GETATTR, with Write chunks and Reply chunk
-    /// of segments of these lengths.
+    /// Makes a Call of `operations` on the file, followed by a GETATTR, with Write chunks and a
+    /// Reply chunk of segments of these lengths.
     pub(super) fn new(
         bench: &'a Bench<'_>,
         writes: &[&[u32]],
@@ -53,7 +53,8 @@ impl<'a> Tried<'a> {
         })
     }
 
-    /// The Write list must have come back with these lengths, and nothing was written behind them.
+    /// Checks that the Write list was returned with these lengths and that nothing was written
+    /// behind them.
     pub(super) fn written(&self, lengths: &[&[u32]]) -> Result {
         let offered = self.message.writes.iter().zip(lengths);
         let expected: Vec<Vec<Segment>> = offered
@@ -61,52 +62,53 @@ impl<'a> Tried<'a> {
             .collect();
         require(
             self.reply.writes == expected,
-            format!("the Write list came back as {:?}", self.reply.writes),
+            format!("the Write list was returned as {:?}", self.reply.writes),
         )?;
         for (chunk, lengths) in self.message.writes.iter().zip(lengths) {
             for (segment, &length) in chunk.iter().zip(*lengths) {
                 let untouched = self.memory.is_untouched_behind(segment, length)?;
-                require(untouched, "more was written than is said")?;
+                require(untouched, "more bytes were written than reported")?;
             }
         }
         Ok(())
     }
 
-    /// There must have been one Write chunk, and it have come back with no segment in it.
+    /// Checks that one Write chunk was returned and that it has no segments.
     pub(super) fn has_empty_write_chunk(&self) -> Result {
         require(
             self.reply.writes == [[]],
-            format!("the Write list came back as {:?}", self.reply.writes),
+            format!("the Write list was returned as {:?}", self.reply.writes),
         )
     }
 
-    /// Write chunk number `nth` must hold what is in the file at `offset`.
+    /// Checks that Write chunk number `nth` holds `len` bytes of the file at `offset`.
     pub(super) fn holds(&self, nth: usize, offset: usize, len: usize) -> Result {
         self.holds_bytes(nth, &expected(offset, len))
     }
 
-    /// Write chunk number `nth` must hold `bytes`.
+    /// Checks that Write chunk number `nth` holds `bytes`.
     pub(super) fn holds_bytes(&self, nth: usize, bytes: &[u8]) -> Result {
         let segments = self.reply.writes.get(nth).map_or(&[][..], Vec::as_slice);
         require(
             self.memory.content(segments)? == bytes,
-            format!("other bytes are in Write chunk {nth}"),
+            format!("wrong data in Write chunk {nth}"),
         )
     }
 
-    /// The Reply chunk must have come back, with nothing in it.
+    /// Checks that the Reply chunk was returned empty.
     pub(super) fn reply_chunk_is_unused(&self) -> Result {
         let offered = self.message.reply.as_deref().unwrap_or_default();
         require(
             self.reply.reply == Some(with_lengths(offered, &vec![0; offered.len()])),
-            format!("the Reply chunk came back as {:?}", self.reply.reply),
+            format!("the Reply chunk was returned as {:?}", self.reply.reply),
         )
     }
 
-    /// Returns the RPC message in the Reply chunk, which must be there.
+    /// Returns the RPC message in the Reply chunk. Returns an error unless the reply is an
+    /// RDMA_NOMSG whose chunk is filled in order.
     pub(super) fn reply_chunk(&self) -> Result<Vec<u8>> {
         let Some(written) = &self.reply.reply else {
-            return Err(Error::new("the Reply chunk did not come back"));
+            return Err(Error::new("the Reply chunk was not returned"));
         };
         let nomsg = self.reply.procedure == procedure::NOMSG && self.reply.body.is_empty();
         require(nomsg, "the reply is not an RDMA_NOMSG")?;
@@ -115,13 +117,13 @@ impl<'a> Tried<'a> {
         let in_order = fill(offered, lengths.iter().sum());
         require(
             *written == with_lengths(offered, &in_order),
-            format!("the Reply chunk came back as {written:?}"),
+            format!("the Reply chunk was returned as {written:?}"),
         )?;
         self.memory.content(written)
     }
 
-    /// The results behind those that lead to the file must be as `check` says, with those of a
-    /// GETATTR behind them if there was no error, and then end.
+    /// Checks the results of the reply: after the lookup of the file, those that `check` takes,
+    /// then that of the GETATTR if there was no error, and nothing more.
     pub(super) fn results<T>(&self, check: impl FnOnce(&mut Results<'_>) -> Option<T>) -> Result {
         require(
             self.reply.procedure == procedure::MSG,
@@ -130,7 +132,7 @@ impl<'a> Tried<'a> {
         self.results_in(&self.reply.body, check)
     }
 
-    /// Likewise, in the RPC message `body`.
+    /// Checks the results in the RPC message `body` like [`Self::results`].
     pub(super) fn results_in<T>(
         &self,
         body: &[u8],
@@ -142,11 +144,11 @@ impl<'a> Tried<'a> {
             check(&mut results)?;
             results.end()
         };
-        require(read().is_some(), format!("other results: {}", begin(body)))
+        require(read().is_some(), format!("wrong results: {}", begin(body)))
     }
 }
 
-/// Returns `segments` with other lengths.
+/// Returns `segments` with these lengths.
 fn with_lengths(segments: &[Segment], lengths: &[u32]) -> Vec<Segment> {
     let pairs = segments.iter().zip(lengths);
     pairs
@@ -154,7 +156,7 @@ fn with_lengths(segments: &[Segment], lengths: &[u32]) -> Vec<Segment> {
         .collect()
 }
 
-/// Returns how much of `total` bytes is in each of `segments` when they are filled in order.
+/// Returns the number of bytes in each of `segments` when `total` bytes fill them in order.
 fn fill(segments: &[Segment], total: u32) -> Vec<u32> {
     let mut rest = total;
     let take = |segment: &Segment| {

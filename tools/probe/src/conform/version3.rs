@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about NFS version 3, whose files are those of version 4: handles are of both, as with Linux.
+//! Rows about NFS version 3. They use handles of version 4, which Linux accepts in version 3.
 
 use super::{
     links,
@@ -27,7 +27,10 @@ pub(super) const ROWS: &[Row] = &[
             file.write(&data)?;
             let (reply, memory) = file.read(&[&[1000, SIZE]], None)?;
             let written = reply.writes.first().map_or(&[][..], Vec::as_slice);
-            require(memory.content(written)? == data, "other bytes came back")?;
+            require(
+                memory.content(written)? == data,
+                "wrong data in the Write chunk",
+            )?;
             let (count, inline) = read_results(&reply.body)?;
             require(
                 (count, inline.len()) == (SIZE, 0),
@@ -63,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Procedures (RFC 1813).
+/// Procedure numbers (RFC 1813).
 mod procedure {
     pub(super) const READLINK: u32 = 5;
     pub(super) const READ: u32 = 6;
@@ -71,25 +74,25 @@ mod procedure {
     pub(super) const SYMLINK: u32 = 10;
 }
 
-/// A link, and its text.
+/// The name of the link, and its text.
 const LINK: &str = "rpcrdma-probe.link of version 3";
 const TEXT: &[u8] = b"somewhere";
 const LEN: u32 = TEXT.len() as u32;
 
-/// NFS3ERR_STALE and NFS3ERR_BADHANDLE: the server does not know a handle.
+/// NFS3ERR_STALE and NFS3ERR_BADHANDLE: the server does not know the handle.
 const STALE: u32 = 70;
 const BAD_HANDLE: u32 = 10001;
 
-/// A READ and a WRITE have so many bytes, which take a pad.
+/// The length of a READ or WRITE, in bytes; not a multiple of 4, so that it needs padding.
 const SIZE: u32 = 9001;
 
-/// Where: behind what other rows read.
+/// The file offset of the READ and WRITE, beyond the part that other rows read.
 const AT: u64 = 1 << 20;
 
-/// Words of `fattr3`.
+/// The length of `fattr3`, in words.
 const ATTRIBUTES: usize = 21;
 
-/// A file with its handle, and a client.
+/// A client and the handle of a file.
 struct File {
     peer: Peer,
     handle: Vec<u8>,
@@ -102,14 +105,14 @@ impl File {
         Ok(Self { peer, handle })
     }
 
-    /// The beginning of a Call: what both have.
+    /// Builds the beginning that READ and WRITE share.
     fn call(&self, xid: u32, procedure: u32) -> Xdr {
         rpc::version_3(xid, procedure)
             .opaque(&self.handle)
             .hyper(AT)
     }
 
-    /// Writes `data` to the disk.
+    /// Makes a FILE_SYNC WRITE of `data`.
     fn write(&mut self, data: &[u8]) -> Result {
         let mut memory = Memory::of(&self.peer)?;
         let xid = self.peer.xid();
@@ -127,7 +130,7 @@ impl File {
         results(xid, &reply.body).map(drop)
     }
 
-    /// Reads as much, into these chunks.
+    /// Reads [`SIZE`] bytes into these chunks.
     fn read(&mut self, writes: &[&[u32]], reply: Option<&[u32]>) -> Result<(Reply, Memory)> {
         let mut memory = Memory::of(&self.peer)?;
         let xid = self.peer.xid();
@@ -139,7 +142,7 @@ impl File {
     }
 }
 
-/// Returns the handle of the file or folder `path`.
+/// Returns the handle of the file or directory `path`.
 fn handle(peer: &mut Peer, path: &str) -> Result<Vec<u8>> {
     let xid = peer.xid();
     let call = Compound::at(xid, path).handle().finish();
@@ -153,7 +156,7 @@ fn handle(peer: &mut Peer, path: &str) -> Result<Vec<u8>> {
     Ok(handle.to_vec())
 }
 
-/// Makes the link in `folder`, its text by Read chunk; returns its handle.
+/// Creates the link in `folder` with its text in a Read chunk. Returns its handle.
 fn make_link(peer: &mut Peer, folder: &[u8]) -> Result<Vec<u8>> {
     let mut memory = Memory::of(peer)?;
     let xid = peer.xid();
@@ -175,11 +178,12 @@ fn make_link(peer: &mut Peer, folder: &[u8]) -> Result<Vec<u8>> {
         Some(1) => words.opaque(),
         _ => None,
     };
-    let handle = handle.ok_or_else(|| Error::lack("SYMLINK of version 3 returns no handle"))?;
+    let handle =
+        handle.ok_or_else(|| Error::unavailable("SYMLINK of version 3 returns no handle"))?;
     Ok(handle.to_vec())
 }
 
-/// READLINK of `link` must bring its text, by Write chunk.
+/// Checks that a READLINK of `link` returns the text in a Write chunk.
 fn check_text(peer: &mut Peer, link: &[u8]) -> Result {
     let mut memory = Memory::of(peer)?;
     let xid = peer.xid();
@@ -190,9 +194,12 @@ fn check_text(peer: &mut Peer, link: &[u8]) -> Result {
     let lengths: Vec<u32> = reply.writes.iter().flatten().map(|s| s.length).collect();
     require(
         lengths == [4, LEN - 4],
-        format!("the Write chunk comes back as {lengths:?}"),
+        format!("the Write chunk was returned as {lengths:?}"),
     )?;
-    require(memory.content(&reply.writes[0])? == TEXT, "another text")?;
+    require(
+        memory.content(&reply.writes[0])? == TEXT,
+        "wrong text in the Write chunk",
+    )?;
     let mut words = results(xid, &reply.body)?;
     let len = skip_attributes(&mut words).and_then(|()| words.word());
     require(
@@ -201,19 +208,22 @@ fn check_text(peer: &mut Peer, link: &[u8]) -> Result {
     )
 }
 
-/// Returns the results in the reply to the Call `xid`, which must be successful, behind their status.
+/// Returns the results in the reply to the Call `xid` behind their status, which must be
+/// successful.
 fn results(xid: u32, body: &[u8]) -> Result<Words<'_>> {
     rpc::has_version_3(xid, body)?;
     let mut words = rpc::results(xid, body)
         .ok_or_else(|| Error::new(format!("no results: {}", begin(body))))?;
     match words.word() {
         Some(0) => Ok(words),
-        Some(STALE | BAD_HANDLE) => Err(Error::lack("handles of version 3 are others")),
+        Some(STALE | BAD_HANDLE) => Err(Error::unavailable(
+            "handles of version 4 are unknown in version 3",
+        )),
         status => Err(Error::new(format!("status {status:?}: {}", begin(body)))),
     }
 }
 
-/// Takes attributes, if they are there.
+/// Takes the attributes, if they are present.
 fn skip_attributes(words: &mut Words<'_>) -> Option<()> {
     let count = match words.word()? {
         1 => ATTRIBUTES,
@@ -222,14 +232,14 @@ fn skip_attributes(words: &mut Words<'_>) -> Option<()> {
     words.skip(count)
 }
 
-/// Returns the count in the results of a READ, and what is behind it.
+/// Returns the count in the results of a READ and the data behind it.
 fn read_results(body: &[u8]) -> Result<(u32, &[u8])> {
     let xid = Words::new(body).word().unwrap_or_default();
     let mut words = results(xid, body)?;
     let mut read = || {
         skip_attributes(&mut words)?;
         let count = words.word()?;
-        // The end of the file, and the count again.
+        // The end-of-file flag; the length of the data follows.
         words.skip(1)?;
         (words.word()? == count).then_some((count, words.rest()))
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection identifier with an event channel of its own.
+//! A connection identifier of librdmacm with its own event channel.
 
 use super::{
     bindings, check, check_ptr,
@@ -16,30 +16,31 @@ use std::{
     time::Duration, //
 };
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Address or route are known.
+    /// The address or the route was resolved.
     Resolved,
-    /// The server accepted; nothing was sent back yet. Only without a queue pair of the CM's.
+    /// The server accepted, and the acknowledgement has yet to be sent. Holds the server's private
+    /// data. Occurs only if the CM manages no queue pair.
     Response(Vec<u8>),
-    /// The connection stands; the server's private data.
+    /// The connection is established. Holds the server's private data.
     Established(Vec<u8>),
-    /// The server refused, with this reason.
+    /// The server rejected the request. Holds the reason.
     Rejected(i32),
     /// The connection ended.
     Disconnected,
-    /// Something else, by its `rdma_cm_event_type` and status.
+    /// Any other event. Holds its `rdma_cm_event_type` and status.
     Other(u32, i32),
 }
 
-/// What a connection request offers.
+/// The contents of a connection request.
 pub(crate) struct Offer<'a> {
-    /// Private data.
+    /// The private data.
     pub(crate) private_data: &'a [u8],
-    /// RDMA Reads by the server that may be under way at once.
+    /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
-    /// How often the server tries again when no Receive is posted; 7 means for ever.
+    /// The number of times that the server resends when no Receive is posted; 7 means forever.
     pub(crate) rnr_retry: u8,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct Id {
 }
 
 impl Id {
-    /// Makes an identifier.
+    /// Creates an identifier and its event channel.
     pub(super) fn new() -> Result<Self> {
         // SAFETY: no preconditions.
         let channel = unsafe { bindings::rdma_create_event_channel() };
@@ -80,25 +81,25 @@ impl Id {
         }
     }
 
-    /// Returns the raw pointer, valid as long as `self`.
+    /// Returns the raw pointer, which is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> *mut bindings::rdma_cm_id {
         self.id.as_ptr()
     }
 
-    /// Returns the descriptor that becomes readable when an event is there.
+    /// Returns the file descriptor that becomes readable when an event is pending.
     pub(super) fn fd(&self) -> RawFd {
         // SAFETY: valid by the invariant.
         unsafe { self.channel.as_ref() }.fd
     }
 
-    /// Returns the device context; NULL before the address was resolved. librdmacm keeps contexts
+    /// Returns the device context; NULL before the address is resolved. librdmacm keeps contexts
     /// open until the process ends.
     pub(super) fn verbs(&self) -> *mut bindings::ibv_context {
         // SAFETY: valid by the invariant.
         unsafe { self.id.as_ref() }.verbs
     }
 
-    /// Finds the device and the route to `to`, from the address `from` if one is given.
+    /// Resolves the device and the route to `to`, from the address `from` if one is given.
     pub(super) fn resolve(
         &self,
         to: &SocketAddr,
@@ -123,7 +124,7 @@ impl Id {
         self.expect_resolved("route", timeout)
     }
 
-    /// Waits for the answer to a question about `what`.
+    /// Waits for the resolution of `what`.
     fn expect_resolved(&self, what: &str, timeout: Duration) -> Result<()> {
         match self.next(timeout)? {
             Some(Event::Resolved) => Ok(()),
@@ -134,7 +135,7 @@ impl Id {
         }
     }
 
-    /// Sends the connection request. `qp_num` counts only if the CM has no queue pair.
+    /// Sends the connection request. `qp_num` is used only if the CM manages no queue pair.
     pub(super) fn connect(&self, offer: &Offer<'_>, qp_num: u32) -> Result<()> {
         let len = u8::try_from(offer.private_data.len())
             .map_err(|_| Error::new("too much private data"))?;
@@ -154,7 +155,7 @@ impl Id {
         check("rdma_connect", result)
     }
 
-    /// Starts an orderly end of the connection.
+    /// Starts an orderly disconnect.
     pub(super) fn disconnect(&self) -> Result<()> {
         // SAFETY: valid by the invariant.
         check("rdma_disconnect", unsafe {
@@ -162,7 +163,7 @@ impl Id {
         })
     }
 
-    /// Takes the next event; `None` when there is none in time.
+    /// Takes the next event; returns `None` on timeout.
     pub(super) fn next(&self, timeout: Duration) -> Result<Option<Event>> {
         if wait_readable([self.fd()], timeout)? == [false] {
             return Ok(None);
@@ -191,7 +192,7 @@ impl Drop for Id {
     }
 }
 
-/// Copies what we want to know of `event`.
+/// Converts `event`.
 fn translate(event: &bindings::rdma_cm_event) -> Event {
     match event.event {
         bindings::RDMA_CM_EVENT_ADDR_RESOLVED | bindings::RDMA_CM_EVENT_ROUTE_RESOLVED => {

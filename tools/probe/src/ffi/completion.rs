@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queue with its event channel.
+//! A completion queue with its event channel.
 
 use super::{bindings, check, check_ptr};
 use crate::error::{Error, Result};
@@ -10,14 +10,14 @@ use std::{
     ptr::{self, NonNull}, //
 };
 
-/// One finished work request.
+/// The completion of a work request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    /// The number given when it was posted.
+    /// The ID given when the work request was posted.
     pub(crate) id: u64,
-    /// `ibv_wc_status`: 0 is success.
+    /// The `ibv_wc_status`; 0 means success.
     pub(crate) status: u32,
-    /// Bytes received.
+    /// The number of bytes received.
     pub(crate) len: usize,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Cq {
 }
 
 impl Cq {
-    /// Makes a queue of `entries` completions.
+    /// Creates a completion queue with `entries` entries.
     ///
     /// # Safety
     ///
@@ -57,24 +57,24 @@ impl Cq {
         }
     }
 
-    /// Returns the raw pointer, valid as long as `self`.
+    /// Returns the raw pointer, which is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> *mut bindings::ibv_cq {
         self.cq.as_ptr()
     }
 
-    /// Returns the descriptor that becomes readable when an armed queue gets a completion.
+    /// Returns the file descriptor that becomes readable when an armed queue gets a completion.
     pub(super) fn fd(&self) -> RawFd {
         // SAFETY: valid by the invariant.
         unsafe { self.channel.as_ref() }.fd
     }
 
-    /// Takes the next completion, if there is one.
+    /// Takes the next completion, if any.
     pub(super) fn poll(&self) -> Result<Option<Completion>> {
         // SAFETY: all-zero is a valid `ibv_wc`: it holds only numbers.
         let mut wc: bindings::ibv_wc = unsafe { mem::zeroed() };
         // SAFETY: valid by the invariant; a queue's context is valid as long as the queue.
         let poll = unsafe { (*self.cq.as_ref().context).ops.poll_cq };
-        let poll = poll.ok_or_else(|| Error::new("device without poll_cq"))?;
+        let poll = poll.ok_or_else(|| Error::new("the device has no poll_cq"))?;
         // SAFETY: `wc` has room for one completion; the provider's own function is used.
         match unsafe { poll(self.cq.as_ptr(), 1, &mut wc) } {
             0 => Ok(None),
@@ -87,16 +87,16 @@ impl Cq {
         }
     }
 
-    /// Asks for an event at the next completion.
+    /// Arms the queue, so that the next completion raises an event.
     pub(super) fn arm(&self) -> Result<()> {
         // SAFETY: valid by the invariant; a queue's context is valid as long as the queue.
         let arm = unsafe { (*self.cq.as_ref().context).ops.req_notify_cq };
-        let arm = arm.ok_or_else(|| Error::new("device without req_notify_cq"))?;
+        let arm = arm.ok_or_else(|| Error::new("the device has no req_notify_cq"))?;
         // SAFETY: valid by the invariant.
         check("ibv_req_notify_cq", unsafe { arm(self.cq.as_ptr(), 0) })
     }
 
-    /// Takes the event that made the descriptor readable.
+    /// Takes and acknowledges the event that made the file descriptor readable.
     pub(super) fn take_event(&self) -> Result<()> {
         let mut cq = ptr::null_mut();
         let mut context = ptr::null_mut();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One connection: identifier, queue pair, completion queue.
+//! The verbs objects of one connection: identifier, queue pair and completion queue.
 
 use super::{
     bindings, check, check_ptr,
@@ -19,11 +19,11 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Who owns a queue pair.
+/// The owner of a queue pair.
 enum Owner {
-    /// librdmacm, which moves it through its states.
+    /// librdmacm, which changes the states of the queue pair.
     Cm(NonNull<bindings::rdma_cm_id>),
-    /// Only we; it never leaves its first state.
+    /// This program; the queue pair never leaves its initial state.
     Nobody,
 }
 
@@ -51,18 +51,20 @@ impl Drop for Qp {
     }
 }
 
-/// What ended a wait.
+/// The result of a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Wakeup {
-    /// A work request finished.
+    /// A work request completed.
     Completion(Completion),
-    /// Something happened to the connection.
+    /// The connection had an event.
     Event(Event),
-    /// Nothing, in the time given.
+    /// The wait timed out.
     Timeout,
 }
 
-/// One connection, from the resolved address on. The order of the fields is the order of teardown.
+/// The verbs objects of one connection whose address is resolved.
+///
+/// The fields are dropped in the order of teardown.
 pub(crate) struct Endpoint {
     qp: Option<Qp>,
     cq: Cq,
@@ -71,8 +73,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves `to`, from the address `from` if one is given, and makes all objects with room for
-    /// `depth` Sends and as many Receives.
+    /// Resolves `to`, from the address `from` if one is given, and creates all objects with room
+    /// for `depth` Sends and as many Receives.
     pub(crate) fn open(
         to: &SocketAddr,
         from: Option<IpAddr>,
@@ -95,8 +97,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// As [`Endpoint::open`], with a queue pair the CM does not know: the connection gets as far as
-    /// the server's answer and no further.
+    /// Opens an endpoint whose queue pair the CM does not manage. On InfiniBand the connection
+    /// stops at the server's answer, which is not acknowledged.
     pub(crate) fn open_half(to: &SocketAddr, timeout: Duration) -> Result<Self> {
         let mut endpoint = Self::resolve(to, None, 1, timeout)?;
         let mut attr = endpoint.attributes(1);
@@ -110,7 +112,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Makes everything but the queue pair.
+    /// Creates everything except the queue pair.
     fn resolve(
         to: &SocketAddr,
         from: Option<IpAddr>,
@@ -131,8 +133,8 @@ impl Endpoint {
         })
     }
 
-    /// Describes the queue pair. siw shows a completion before it frees the slot, so whoever has
-    /// seen the last of `depth` completions may need one slot more.
+    /// Returns the attributes of the queue pair. siw reports a completion before it frees the slot,
+    /// so a user who has seen the last of `depth` completions may need one more slot.
     fn attributes(&self, depth: u32) -> bindings::ibv_qp_init_attr {
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut attr: bindings::ibv_qp_init_attr = unsafe { mem::zeroed() };
@@ -151,7 +153,7 @@ impl Endpoint {
         Region::new(&self.pd, len)
     }
 
-    /// Makes a window of `len` bytes, if the device has any, and posts its bind.
+    /// Creates a memory window of `len` bytes, if the device supports them, and posts its bind.
     pub(crate) fn window(&self, id: u64, len: usize) -> Result<Option<Window>> {
         let window = Window::new(&self.pd, len)?;
         if let Some(window) = &window {
@@ -168,12 +170,12 @@ impl Endpoint {
         self.id.connect(offer, qp_num)
     }
 
-    /// Starts an orderly end of the connection.
+    /// Starts an orderly disconnect.
     pub(crate) fn disconnect(&self) -> Result<()> {
         self.id.disconnect()
     }
 
-    /// Destroys the queue pair: what the server sends from now on gets no answer.
+    /// Destroys the queue pair, after which nothing that the server sends is answered.
     pub(crate) fn destroy_qp(&mut self) {
         self.qp = None;
     }
@@ -202,16 +204,17 @@ impl Endpoint {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_recv };
-        let post = post.ok_or_else(|| Error::new("device without post_recv"))?;
+        let post = post.ok_or_else(|| Error::new("the device has no post_recv"))?;
         // SAFETY: the request lives through the call, which copies it. The memory belongs to a
-        // region: the device has done with it when the region ends its registration.
+        // region, which deregisters it before it frees it, and then the device no longer accesses
+        // it.
         check("ibv_post_recv", unsafe {
             post(qp.as_ptr(), &mut wr, &mut bad)
         })
     }
 
-    /// Posts a Send of `len` bytes at `offset` of `region`, which with `key` invalidates the peer's
-    /// registration that has it.
+    /// Posts a Send of `len` bytes at `offset` of `region`. With `key` it also invalidates the
+    /// peer's memory registration with that key.
     pub(crate) fn post_send(
         &self,
         id: u64,
@@ -232,7 +235,7 @@ impl Endpoint {
         self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None)
     }
 
-    /// Posts work to the send queue; its memory is a registered region's.
+    /// Posts a work request to the send queue. `sge` must describe memory of a [`Region`].
     fn post(
         &self,
         id: u64,
@@ -252,14 +255,14 @@ impl Endpoint {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_send };
-        let post = post.ok_or_else(|| Error::new("device without post_send"))?;
+        let post = post.ok_or_else(|| Error::new("the device has no post_send"))?;
         // SAFETY: as in `post_receive`.
         check("ibv_post_send", unsafe {
             post(qp.as_ptr(), &mut wr, &mut bad)
         })
     }
 
-    /// Waits for a completion or an event of the connection; completions come first.
+    /// Waits for a completion or an event of the connection. Completions take precedence.
     pub(crate) fn wait(&self, timeout: Duration) -> Result<Wakeup> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -267,7 +270,7 @@ impl Endpoint {
                 return Ok(Wakeup::Completion(completion));
             }
             self.cq.arm()?;
-            // A completion that came before the queue was armed makes no event.
+            // A completion that arrived before the queue was armed raises no event.
             if let Some(completion) = self.cq.poll()? {
                 return Ok(Wakeup::Completion(completion));
             }
@@ -286,7 +289,7 @@ impl Endpoint {
     }
 }
 
-/// Describes a piece of `region`.
+/// Returns the scatter-gather entry of a piece of `region`.
 fn sge(region: &Region, offset: usize, len: usize) -> Result<bindings::ibv_sge> {
     region.check_range(offset, len)?;
     Ok(bindings::ibv_sge {

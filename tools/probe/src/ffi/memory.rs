@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domain and registered memory.
+//! Protection domains and registered memory.
 
 use super::{bindings, check_ptr};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ impl Pd {
         check_ptr("ibv_alloc_pd", pd).map(Self)
     }
 
-    /// Returns the raw pointer, valid as long as `self`.
+    /// Returns the raw pointer, which is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> *mut bindings::ibv_pd {
         self.0.as_ptr()
     }
@@ -44,12 +44,12 @@ impl Drop for Pd {
 
 /// Memory that the peer may read and write while it is registered.
 ///
-/// The bytes are only ever copied in and out through raw pointers, so the peer may change them at
-/// any time.
+/// The bytes are only copied in and out through raw pointers, so the peer may change them at any
+/// time.
 ///
 /// # Invariants
 ///
-/// `bytes` is an allocation of its own, made by `Box`, freed only by Drop. `mr`, if there, covers
+/// `bytes` is an allocation made by `Box` and freed only by Drop. `mr`, if present, covers
 /// all of it.
 pub(crate) struct Region {
     mr: Option<NonNull<bindings::ibv_mr>>,
@@ -67,13 +67,13 @@ impl Region {
         Self::with_access(pd, len, access)
     }
 
-    /// As [`Self::new`], for this access.
+    /// Allocates `len` bytes and registers them with this access.
     pub(super) fn with_access(
         pd: &Rc<Pd>,
         len: usize,
         access: bindings::ibv_access_flags,
     ) -> Result<Self> {
-        // Zero bytes cannot be registered.
+        // A registration cannot be empty.
         let owned = vec![0u8; len.max(1)].into_boxed_slice();
         let bytes = NonNull::from(Box::leak(owned));
         // INVARIANT: `bytes` comes from the Box above.
@@ -112,32 +112,32 @@ impl Region {
         self.bytes.len()
     }
 
-    /// Returns the address the peer uses.
+    /// Returns the address that the peer uses.
     pub(crate) fn address(&self) -> u64 {
         self.bytes.as_ptr().cast::<u8>() as u64
     }
 
-    /// Returns the handle the peer uses; it stays the same when the memory is revoked.
+    /// Returns the handle that the peer uses; it does not change when the memory is revoked.
     pub(crate) fn rkey(&self) -> u32 {
         self.rkey
     }
 
-    /// Returns the registration, if it was not revoked.
+    /// Returns the memory registration, unless it was revoked.
     pub(super) fn mr(&self) -> Option<NonNull<bindings::ibv_mr>> {
         self.mr
     }
 
-    /// Returns the key for the work requests of this side.
+    /// Returns the local key, or 0 if the memory was revoked.
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: `mr` is valid until Drop or `revoke` takes it.
         self.mr.map_or(0, |mr| unsafe { mr.as_ref() }.lkey)
     }
 
-    /// Ends the registration: from now on the peer's accesses fail.
+    /// Deregisters the memory, after which the peer's accesses fail.
     pub(crate) fn revoke(&mut self) {
         if let Some(mr) = self.mr.take() {
-            // SAFETY: `mr` was registered by us and is not used again. The device is done with the
-            // memory when the call returns.
+            // SAFETY: `mr` was registered by `register` and is not used again. The device no longer
+            // accesses the memory when the call returns.
             unsafe { bindings::ibv_dereg_mr(mr.as_ptr()) };
         }
     }
@@ -152,7 +152,7 @@ impl Region {
         Ok(())
     }
 
-    /// Returns a copy of `len` bytes from `offset` on.
+    /// Returns a copy of `len` bytes at `offset`.
     pub(crate) fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>> {
         self.check_range(offset, len)?;
         let mut copy = vec![0u8; len];
@@ -162,7 +162,7 @@ impl Region {
         Ok(copy)
     }
 
-    /// Refuses ranges outside the memory.
+    /// Returns an error for a range outside the memory.
     pub(super) fn check_range(&self, offset: usize, len: usize) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len() => Ok(()),
@@ -174,8 +174,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.revoke();
-        // SAFETY: by the invariant the memory came from a Box, and nobody uses it any more: it is
-        // not registered and no references exist.
+        // SAFETY: by the invariant the memory came from a Box. It is not registered any more and no
+        // references to it exist.
         drop(unsafe { Box::from_raw(self.bytes.as_ptr()) });
     }
 }

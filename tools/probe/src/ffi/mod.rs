@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! librdmacm, libibverbs and a little libc behind safe types; all unsafe code of the program.
+//! Safe wrappers of librdmacm, libibverbs and a little libc. Contains all unsafe code of the
+//! program.
 //!
-//! One [`Endpoint`] is one connection and belongs to one thread. It owns all its objects; a
-//! [`Region`] shares the protection domain with it and may outlive it.
+//! An [`Endpoint`] is one connection. It belongs to one thread and owns all its objects. A
+//! [`Region`] shares the protection domain with its endpoint and may outlive it.
 
 mod cm;
 mod completion;
@@ -21,7 +22,7 @@ pub(crate) use self::{
     window::Window, //
 };
 
-/// The generated bindings; nothing outside this folder names them.
+/// The generated bindings, which are private to this folder.
 mod bindings {
     #![allow(
         clippy::all,
@@ -44,7 +45,8 @@ use std::{
     ptr::NonNull, //
 };
 
-/// Turns the 0 or -1 of librdmacm, or the errno of libibverbs, into a result.
+/// Converts a return value to a result: 0 or -1 with errno (librdmacm), or 0 or an errno
+/// (libibverbs).
 fn check(what: &'static str, result: c_int) -> Result<()> {
     match result {
         0 => Ok(()),
@@ -53,7 +55,7 @@ fn check(what: &'static str, result: c_int) -> Result<()> {
     }
 }
 
-/// Turns a pointer that is NULL on failure into a result.
+/// Converts a pointer that is NULL on failure to a result.
 fn check_ptr<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Error::os(what, io::Error::last_os_error()))
 }

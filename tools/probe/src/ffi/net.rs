@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small things of libc: waiting for descriptors and their number, addresses of this host, signals.
+//! Wrappers of libc: poll, the limit of open files, interface addresses, signals.
 
 use super::{bindings, check};
 use crate::error::Result;
@@ -13,7 +13,7 @@ use std::{
     time::Duration, //
 };
 
-/// Waits until one of `fds` can be read; returns which of them can.
+/// Waits until one of `fds` is readable. Returns for each if it is.
 pub(super) fn wait_readable<const N: usize>(
     fds: [RawFd; N],
     timeout: Duration,
@@ -23,7 +23,7 @@ pub(super) fn wait_readable<const N: usize>(
         events: bindings::POLLIN as i16,
         revents: 0,
     });
-    // Rounded up, or a short rest of a longer wait would turn into a busy loop.
+    // Rounded up, as a remainder below 1 ms would become a busy loop.
     let ms = c_int::try_from(timeout.as_millis().saturating_add(1)).unwrap_or(c_int::MAX);
     // SAFETY: `polled` is an array of N entries that lives through the call.
     let result = unsafe { bindings::poll(polled.as_mut_ptr(), N as u64, ms) };
@@ -37,14 +37,14 @@ pub(super) fn wait_readable<const N: usize>(
     Ok(polled.map(|entry| entry.revents != 0))
 }
 
-/// Has the process end when nobody reads its output any more. Rust begins with that signal ignored,
-/// and to print is a panic then.
+/// Restores the default action of SIGPIPE, so that the process ends when the reader of its output
+/// has gone. Rust ignores the signal at start, and then a print would panic.
 pub(crate) fn end_with_reader() {
-    // SAFETY: no other thread runs yet, and the action runs no code of ours.
+    // SAFETY: no other thread runs yet, and the default action runs no code of this program.
     unsafe { bindings::signal(bindings::SIGPIPE as c_int, None) };
 }
 
-/// Raises the limit of open files as far as this user may: a connection takes two of them.
+/// Raises the limit of open files to the maximum for this user, as each connection takes two.
 pub(crate) fn raise_file_limit() -> Result<()> {
     let mut limit = bindings::rlimit {
         rlim_cur: 0,
@@ -60,7 +60,7 @@ pub(crate) fn raise_file_limit() -> Result<()> {
     check("setrlimit", result)
 }
 
-/// A socket address as C wants it.
+/// A socket address in C's layout.
 #[repr(C)]
 pub(super) union SockAddr {
     v4: bindings::sockaddr_in,
@@ -68,7 +68,7 @@ pub(super) union SockAddr {
 }
 
 impl SockAddr {
-    /// Translates `addr`.
+    /// Converts `addr`.
     pub(super) fn new(addr: &SocketAddr) -> Self {
         match addr {
             SocketAddr::V4(v4) => Self {
@@ -97,13 +97,13 @@ impl SockAddr {
         }
     }
 
-    /// Returns the pointer that C functions take.
+    /// Returns the pointer to pass to C functions.
     pub(super) fn as_mut_ptr(&mut self) -> *mut bindings::sockaddr {
         ptr::from_mut(self).cast()
     }
 }
 
-/// Reads the address at `sa`, if it is an IP address.
+/// Returns the address at `sa`, if it is an IP address.
 ///
 /// # Safety
 ///
@@ -131,7 +131,7 @@ unsafe fn ip_of(sa: *const bindings::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Says whether `ip` is an address of this host or of a network it is attached to.
+/// Returns true if `ip` is an address of this host or of a network that this host is attached to.
 pub(crate) fn is_attached(ip: IpAddr) -> Result<bool> {
     let mut list = ptr::null_mut();
     // SAFETY: `list` lives through the call, which stores one pointer there.
@@ -155,7 +155,8 @@ pub(crate) fn is_attached(ip: IpAddr) -> Result<bool> {
     Ok(found)
 }
 
-/// Compares `a` and `b` under `mask`; addresses of different families never match.
+/// Returns true if `a` and `b` are equal under `mask`. Addresses of different families are never
+/// equal.
 fn same_network(a: IpAddr, b: IpAddr, mask: IpAddr) -> bool {
     match (a, b, mask) {
         (IpAddr::V4(a), IpAddr::V4(b), IpAddr::V4(mask)) => a & mask == b & mask,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows: handles that the peer may invalidate, which it may not do with a [`Region`]'s.
+//! Memory windows: handles that the peer may invalidate, unlike that of a [`Region`].
 
 use super::{
     bindings, check,
@@ -13,11 +13,11 @@ use std::{
     rc::Rc, //
 };
 
-/// A window of type 2 on memory of its own.
+/// A memory window of type 2 and the memory that it covers.
 ///
 /// # Invariants
 ///
-/// `mw` is valid until Drop, and goes before the memory that it may be bound to.
+/// `mw` is valid until Drop, which deallocates it before `region` is dropped.
 pub(crate) struct Window {
     mw: NonNull<bindings::ibv_mw>,
     rkey: u32,
@@ -25,13 +25,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Makes one of `len` bytes, which has yet to be bound; `None` if the device gives none.
+    /// Allocates a window of `len` bytes, which is not bound yet. Returns `None` if the device
+    /// provides no window.
     pub(super) fn new(pd: &Rc<Pd>, len: usize) -> Result<Option<Self>> {
         let access = bindings::IBV_ACCESS_LOCAL_WRITE | bindings::IBV_ACCESS_MW_BIND;
         let region = Region::with_access(pd, len, access)?;
         // SAFETY: the protection domain is valid, and its context as long as that.
         let alloc = unsafe { (*(*pd.as_ptr()).context).ops.alloc_mw };
-        let alloc = alloc.ok_or_else(|| Error::new("device without memory windows"))?;
+        let alloc = alloc.ok_or_else(|| Error::new("the device has no memory windows"))?;
         // SAFETY: the protection domain is valid; the provider's own function is used.
         let mw = unsafe { alloc(pd.as_ptr(), bindings::IBV_MW_TYPE_2) };
         let Some(mw) = NonNull::new(mw) else {
@@ -39,13 +40,13 @@ impl Window {
         };
         // SAFETY: fresh from the provider.
         let first = unsafe { mw.as_ref() }.rkey;
-        // The owner chooses the lowest byte, and takes another with each bind.
+        // The owner chooses the lowest byte of the key, a different one for each bind.
         let rkey = first & !0xff | first.wrapping_add(1) & 0xff;
-        // INVARIANT: fresh; `Drop` frees it, and then the fields are dropped.
+        // INVARIANT: fresh; `Drop` deallocates it before the fields are dropped.
         Ok(Some(Self { mw, rkey, region }))
     }
 
-    /// Posts its bind to `qp`.
+    /// Posts the bind of the window to `qp`.
     ///
     /// # Safety
     ///
@@ -71,7 +72,7 @@ impl Window {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the contract of this function, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_send };
-        let post = post.ok_or_else(|| Error::new("device without post_send"))?;
+        let post = post.ok_or_else(|| Error::new("the device has no post_send"))?;
         // SAFETY: the request lives through the call, which copies it; window and memory stay until
         // `self` is dropped.
         check("ibv_post_send", unsafe {
@@ -79,12 +80,12 @@ impl Window {
         })
     }
 
-    /// Returns the handle the peer uses.
+    /// Returns the handle that the peer uses.
     pub(crate) fn rkey(&self) -> u32 {
         self.rkey
     }
 
-    /// Returns the memory.
+    /// Returns the memory that the window covers.
     pub(crate) fn region(&self) -> &Region {
         &self.region
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A case: one message, made from a seed and a number.
+//! A fuzz case: one message, generated from a seed and a number.
 //!
-//! It begins as a Call with chunks of all shapes in memory that is there, so that the server gets
-//! far with it, and then some words of it change.
+//! A case starts as a Call with chunks of all shapes in registered memory, so that the server
+//! processes it. Then some of its words are changed.
 
 use super::random::Random;
 use crate::{
@@ -16,7 +16,7 @@ use svcrdma_proto::chunk::{ReadSegment, Segment};
 /// The longest message, in bytes.
 pub(super) const LONGEST: usize = 4096;
 
-/// Numbers that programs get wrong.
+/// Numbers at the limits of types and formats.
 const EDGES: [u32; 12] = [
     0,
     1,
@@ -32,7 +32,7 @@ const EDGES: [u32; 12] = [
     u32::MAX,
 ];
 
-/// Memory that chunks may lie in.
+/// The memory that chunks refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub(super) handle: u32,
@@ -40,21 +40,21 @@ pub(super) struct Area {
     pub(super) len: u32,
 }
 
-/// What cases are made from.
+/// A generator of cases.
 pub(super) struct Maker<'a> {
     pub(super) seed: u64,
     pub(super) area: Area,
-    /// The path of a file, or nothing.
+    /// The path of a file, or an empty string.
     pub(super) file: &'a str,
 }
 
 impl Maker<'_> {
-    /// Makes case number `index`, whose XID is `xid` unless that changes too.
+    /// Generates case number `index`. Its XID is `xid` unless that word is changed, too.
     pub(super) fn make(&self, index: u64, xid: u32) -> Vec<u8> {
         let mut random = Random::new(self.seed, index);
         let mut bytes = self.message(&mut random, xid).encode();
         bytes.truncate(LONGEST);
-        // A third stays well-formed.
+        // About a third of the cases stay well-formed.
         for _ in 0..random
             .below(4)
             .saturating_sub(usize::from(random.once_in(3)))
@@ -65,7 +65,7 @@ impl Maker<'_> {
         bytes
     }
 
-    /// A Call with chunks.
+    /// Generates a Call with chunks.
     fn message(&self, random: &mut Random, xid: u32) -> Message {
         let (body, pieces) = self.call(random, xid);
         let mut message = Message::inline(xid, body);
@@ -85,7 +85,7 @@ impl Maker<'_> {
             add_reads(&mut message, position, self.segments(random));
         }
         if random.once_in(16) {
-            // The whole Call in memory, where there are zeroes.
+            // The Call is in a position-zero Read chunk, whose memory is all zeroes.
             message.procedure = procedure::NOMSG;
             add_reads(&mut message, 0, self.segments(random));
         }
@@ -102,7 +102,7 @@ impl Maker<'_> {
         message
     }
 
-    /// An RPC Call, and the positions and lengths of what goes by Read chunks.
+    /// Generates an RPC Call. Returns it with the positions and lengths of its Read chunks.
     fn call(&self, random: &mut Random, xid: u32) -> (Vec<u8>, Vec<(u32, u32)>) {
         let lens = [random.below(70_000) as u32, random.below(2000) as u32];
         match random.below(6) {
@@ -124,7 +124,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Segments of `len` bytes together.
+    /// Generates two segments of `len` bytes in total.
     fn whole(&self, random: &mut Random, len: u32) -> Vec<Segment> {
         let first = random.below(len as usize + 1);
         [first, len as usize - first]
@@ -132,12 +132,12 @@ impl Maker<'_> {
             .to_vec()
     }
 
-    /// Up to six segments, empty ones among them.
+    /// Generates up to six segments, some of them empty.
     fn segments(&self, random: &mut Random) -> Vec<Segment> {
         (0..random.below(7)).map(|_| self.segment(random)).collect()
     }
 
-    /// A segment of any length.
+    /// Generates a segment of a random length.
     fn segment(&self, random: &mut Random) -> Segment {
         let len = match random.below(4) {
             0 => random.below(8),
@@ -148,7 +148,7 @@ impl Maker<'_> {
         self.segment_of(random, len)
     }
 
-    /// A segment of memory that is there; now and then of some that is not.
+    /// Generates a segment of `len` bytes in the memory; once in 2000 times with a wrong handle.
     fn segment_of(&self, random: &mut Random, len: usize) -> Segment {
         let offset = random.below(self.area.len as usize - len + 1);
         let wrong = u32::from(random.once_in(2000));
@@ -160,17 +160,17 @@ impl Maker<'_> {
     }
 }
 
-/// Adds a Read chunk.
+/// Adds `segments` as a Read chunk at `position`.
 fn add_reads(message: &mut Message, position: u32, segments: Vec<Segment>) {
     let reads = segments.into_iter();
     let reads = reads.map(|segment| ReadSegment { position, segment });
     message.reads.extend(reads);
 }
 
-/// Changes something in `bytes`.
+/// Changes, inserts or removes something in `bytes`.
 fn change(random: &mut Random, bytes: &mut Vec<u8>) {
     let words = bytes.len() / 4;
-    // What comes first matters most.
+    // The header is at the beginning, so change that more often.
     let at = 4 * match random.once_in(3) {
         true => random.below(words),
         false => random.below(words.min(32)),
@@ -232,7 +232,7 @@ mod tests {
                 Err(_) => errors += 1,
             }
         }
-        // Neither gets lost: a fuzzer whose messages are all refused at once tests little.
+        // Well-formed and malformed messages must both be frequent.
         assert!(
             calls > 1500 && errors > 500 && short > 20,
             "{calls} {errors} {short}"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds out which messages of a batch matter: those without which the server does not fail.
+//! Minimises a failing batch: finds the messages without which the server does not fail.
 
 use super::{case::LONGEST, Shot};
 use crate::error::{Error, Result};
 
-/// Leaves out of `shots`, after which the server has failed with `error`, what is not needed for
-/// that; says what is. `fails` sends messages on a connection of their own, and says how the server
-/// fails then.
+/// Reduces `shots`, after which the server failed with `error`, to what still makes it fail.
+/// Returns an error that describes the result. `fails` sends messages on a new connection and
+/// returns the server's failure, if any.
 pub(super) fn minimise(
     shots: Vec<Shot>,
     error: Error,
@@ -22,12 +22,14 @@ pub(super) fn minimise(
     let Batch { shots, error, .. } = batch;
     Error::new(match shrunk {
         Ok(true) => format!("{shots:?}: {error}; --case shows a message"),
-        Ok(false) => format!("{error}; not again after {shots:?} alone"),
-        Err(gone) => format!("{error}; after {shots:?} it serves nobody any more: {gone}"),
+        Ok(false) => format!("{error}; not repeatable with {shots:?} alone"),
+        Err(gone) => {
+            format!("{error}; after {shots:?} the server serves no connection any more: {gone}")
+        }
     })
 }
 
-/// Messages after which the server fails, and how it does.
+/// Messages after which the server fails, and its failure.
 struct Batch<F> {
     shots: Vec<Shot>,
     error: Error,
@@ -35,12 +37,13 @@ struct Batch<F> {
 }
 
 impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
-    /// Makes it smaller as long as the server still fails; whether it does again at all.
+    /// Reduces the batch as long as the server still fails. Returns false if the failure cannot be
+    /// repeated.
     ///
     /// # Errors
     ///
-    /// If the server does not even serve a connection without any of these messages: it would fail
-    /// after whatever is left.
+    /// Returns an error if the server does not serve a connection without any of these messages, as
+    /// it would then fail after any of them.
     fn shrink(&mut self) -> Result<bool> {
         self.serves()?;
         if !self.becomes(self.shots.clone())? {
@@ -51,7 +54,7 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
         Ok(true)
     }
 
-    /// Leaves out one message after the other.
+    /// Tries to remove each message.
     fn leave_out(&mut self) -> Result {
         let mut at = 0;
         while at < self.shots.len() && self.shots.len() > 1 {
@@ -64,10 +67,10 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
         Ok(())
     }
 
-    /// Cuts one message after the other.
+    /// Tries to shorten each message.
     fn shorten(&mut self) -> Result {
         for at in 0..self.shots.len() {
-            // From half of it on in ever smaller steps.
+            // Starts with half of the longest message and halves the step.
             let mut step = LONGEST / 2;
             while step >= 4 && self.shots[at].len > 0 {
                 let mut shorter = self.shots.clone();
@@ -80,7 +83,7 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
         Ok(())
     }
 
-    /// Takes `shots` in place of what it has if the server fails after them, too; whether it does.
+    /// Replaces the batch by `shots` if the server fails after them, too. Returns true if it does.
     fn becomes(&mut self, shots: Vec<Shot>) -> Result<bool> {
         let Some(error) = (self.fails)(&shots) else {
             return Ok(false);
@@ -89,7 +92,7 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
         self.serves().map(|()| true)
     }
 
-    /// The server must serve a connection.
+    /// Returns an error unless the server serves a new connection.
     fn serves(&mut self) -> Result {
         (self.fails)(&[]).map_or(Ok(()), Err)
     }
@@ -99,7 +102,7 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
 mod tests {
     use super::*;
 
-    /// The cases and lengths that are left of `count` messages, and what is said.
+    /// Minimises `count` messages. Returns the text of the error.
     fn minimised(count: u64, mut fails: impl FnMut(&[Shot]) -> bool) -> String {
         let shots = (0..count).map(Shot::whole).collect();
         let how = |failed: bool| failed.then(|| Error::new("again"));
@@ -125,7 +128,10 @@ mod tests {
     #[test]
     fn a_failure_that_does_not_come_again_is_told() {
         let said = minimised(2, |_| false);
-        assert!(said.starts_with("first; not again after [Shot"), "{said}");
+        assert!(
+            said.starts_with("first; not repeatable with [Shot"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -135,7 +141,10 @@ mod tests {
             tries += 1;
             true
         });
-        assert!(said.ends_with("it serves nobody any more: again"), "{said}");
+        assert!(
+            said.ends_with("the server serves no connection any more: again"),
+            "{said}"
+        );
         assert_eq!(tries, 1);
     }
 
@@ -148,6 +157,9 @@ mod tests {
         });
         assert!(said.contains("case: 5"), "{said}");
         assert!(said.contains("case: 15"), "{said}");
-        assert!(said.ends_with("it serves nobody any more: again"), "{said}");
+        assert!(
+            said.ends_with("the server serves no connection any more: again"),
+            "{said}"
+        );
     }
 }

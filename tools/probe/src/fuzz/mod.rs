@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `fuzz`: messages nobody thought of, by the thousand.
+//! `fuzz`: sends generated messages, most of them malformed.
 //!
-//! They go out in batches, each with a NULL Call behind it, on one connection until the server ends
-//! it. Whatever they are, the server must go on: each answer is well-formed and to a message that
-//! was sent, the NULL Call is answered or the connection ends, and a new connection is served.
+//! Messages are sent in batches, each followed by a NULL Call, on one connection until the server
+//! closes it. The server must survive: each answer is well-formed and belongs to a message that was
+//! sent, the NULL Call is answered or the connection ends, and a new connection is served.
 //!
-//! A batch after which that does not hold is tried again on new connections, without each of its
-//! messages in turn and then with each of them cut shorter, as long as it still fails and the server
-//! serves others.
+//! A batch that makes the server fail is minimised: it is sent again on new connections, first
+//! without each of its messages in turn and then with each of them cut shorter, as long as the
+//! server still fails and still serves other connections.
 
 mod case;
 mod minimise;
@@ -20,7 +20,7 @@ use crate::{
     error::{Error, Result},
     ffi::Region,
     message::{Answer, Message},
-    peer::{Incoming, Manners, Peer, PATIENCE},
+    peer::{Incoming, Params, Peer, PATIENCE},
     rpc,
 };
 use std::{
@@ -30,22 +30,22 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Its options.
+/// Options of the command.
 pub(crate) const OPTIONS: &[&str] = &["seed", "count", "file", "case"];
 
-/// Messages of a batch: fewer than the credits that any server grants to begin with.
+/// The number of messages in a batch.
 const BATCH: u64 = 16;
 
-/// Memory for chunks, in bytes.
+/// The size of the memory for chunks, in bytes.
 const AREA: usize = 1 << 20;
 
-/// How often the progress is told.
+/// The interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// XIDs of NULL Calls; those of messages are their numbers.
+/// The first XID of NULL Calls. The XID of a case is its number.
 const NULL_XID: u32 = 0x7fff_0000;
 
-/// What became of the messages.
+/// Counts of answers and connections.
 #[derive(Debug, Default)]
 struct Tally {
     answers: BTreeMap<&'static str, u64>,
@@ -67,11 +67,11 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A case to send, or its beginning.
+/// A case to send, or the first bytes of it.
 #[derive(Clone, Copy, Debug)]
 struct Shot {
     case: u64,
-    /// The most bytes of it.
+    /// The maximum of bytes to send.
     len: usize,
 }
 
@@ -84,25 +84,25 @@ impl Shot {
     }
 }
 
-/// A connection, and memory that its chunks lie in.
-struct Line {
+/// A connection and the memory that its chunks refer to.
+struct Connection {
     peer: Peer,
     area: Region,
-    /// XIDs that may be answered, and how often.
+    /// The XIDs that may be answered, and how often.
     sent: BTreeMap<u32, u32>,
 }
 
-impl Line {
+impl Connection {
     /// Sends a message that may be answered.
     fn send(&mut self, bytes: &[u8]) {
         if let Some((xid, _)) = bytes.split_first_chunk() {
             *self.sent.entry(u32::from_be_bytes(*xid)).or_default() += 1;
         }
-        // An error of the connection shows when answers are awaited.
+        // An error of the connection shows when the answers are awaited.
         let _ = self.peer.send_bytes(bytes);
     }
 
-    /// Counts an answer; says whether there may be one.
+    /// Counts an answer. Returns false if no message with this XID awaits one.
     fn answered(&mut self, xid: u32) -> bool {
         match self.sent.get_mut(&xid) {
             Some(left @ 1..) => {
@@ -114,12 +114,12 @@ impl Line {
     }
 }
 
-/// Messages for the server.
+/// The state of the command.
 struct Fuzzer<'a> {
     target: SocketAddr,
     file: &'a str,
     seed: u64,
-    line: Option<Line>,
+    connection: Option<Connection>,
     tally: Tally,
 }
 
@@ -129,15 +129,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         target: args.target()?,
         file: args.text("file").unwrap_or_default(),
         seed: args.value("seed", 1)?,
-        line: None,
+        connection: None,
         tally: Tally::default(),
     };
     if args.text("case").is_some() {
         return fuzzer.show(args.value("case", 0)?);
     }
     let count: u64 = args.value("count", 100_000)?;
-    // A server that is not there is none that has failed.
-    fuzzer.line = Some(fuzzer.connect()?);
+    // A server that cannot be reached has not failed.
+    fuzzer.connection = Some(fuzzer.connect()?);
     let mut told = Instant::now();
     for first in (0..count).step_by(BATCH as usize) {
         let cases = first..count.min(first + BATCH);
@@ -155,32 +155,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Fuzzer<'_> {
-    /// Sends these cases and a NULL Call behind them; an error says how the server failed.
+    /// Sends these cases and a NULL Call behind them. The error describes how the server failed.
     fn send(&mut self, shots: &[Shot]) -> Result {
-        let mut line = match self.line.take() {
-            Some(line) => line,
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
             None => self.connect()?,
         };
-        let maker = self.maker(&line.area);
+        let maker = self.maker(&connection.area);
         for shot in shots {
             let mut bytes = maker.make(shot.case, shot.case as u32 % NULL_XID);
             bytes.truncate(shot.len);
-            line.send(&bytes);
+            connection.send(&bytes);
         }
         let first = shots.first().map_or(0, |shot| shot.case & 0xffff);
         let null = NULL_XID + first as u32;
-        line.send(&Message::inline(null, rpc::null(null)).encode());
-        if self.collect(&mut line, null)? {
-            self.line = Some(line);
+        connection.send(&Message::inline(null, rpc::null(null)).encode());
+        if self.collect(&mut connection, null)? {
+            self.connection = Some(connection);
         }
         Ok(())
     }
 
-    /// Takes answers until that to `null` is there, or the connection has ended; says whether it
-    /// stays.
-    fn collect(&mut self, line: &mut Line, null: u32) -> Result<bool> {
+    /// Receives answers until that to the NULL Call `null` arrives or the connection ends. Returns
+    /// true if the connection is still established.
+    fn collect(&mut self, connection: &mut Connection, null: u32) -> Result<bool> {
         loop {
-            let answer = match line.peer.receive(PATIENCE)? {
+            let answer = match connection.peer.receive(PATIENCE)? {
                 Incoming::Answer(answer) => answer,
                 Incoming::Closed => {
                     self.tally.count("closes");
@@ -188,8 +188,8 @@ impl Fuzzer<'_> {
                 }
                 Incoming::Silence => return Err(Error::new("a NULL Call was not answered")),
             };
-            if !answer.xid().is_some_and(|xid| line.answered(xid)) {
-                return Err(Error::new(format!("an answer to nothing: {answer:?}")));
+            if !answer.xid().is_some_and(|xid| connection.answered(xid)) {
+                return Err(Error::new(format!("unexpected answer: {answer:?}")));
             }
             self.tally.count(match &answer {
                 Answer::Reply(_) => "replies",
@@ -206,17 +206,17 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Connects; a server that does not serve any more fails here.
-    fn connect(&mut self) -> Result<Line> {
-        let manners = Manners {
+    /// Connects and makes a NULL Call; an error means that the server no longer serves clients.
+    fn connect(&mut self) -> Result<Connection> {
+        let params = Params {
             receives: 4 * BATCH as u32,
-            ..Manners::default()
+            ..Params::default()
         };
-        let mut peer = Peer::connect(&self.target, manners)?;
+        let mut peer = Peer::connect(&self.target, params)?;
         peer.null()?;
         self.tally.connections += 1;
         let area = peer.region(AREA)?;
-        Ok(Line {
+        Ok(Connection {
             peer,
             area,
             sent: BTreeMap::new(),
@@ -235,28 +235,30 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Finds out which of `shots`, after which the server has failed with `error`, matter.
+    /// Minimises `shots`, after which the server failed with `error`.
     fn minimise(&mut self, shots: Vec<Shot>, error: Error) -> Error {
         let seed = self.seed;
-        println!("seed {seed}, {shots:?}: {error}; looking for the messages that matter");
+        println!("seed {seed}, {shots:?}: {error}; minimising the batch");
         let found = minimise::minimise(shots, error, |shots| self.fails(shots));
         Error::new(format!("seed {seed}: {found}"))
     }
 
-    /// How the server fails after these, sent on a connection of their own.
+    /// Sends `shots` on a new connection. Returns the server's failure, if any.
     fn fails(&mut self, shots: &[Shot]) -> Option<Error> {
-        self.line = None;
+        self.connection = None;
         self.send(shots).err()
     }
 
-    /// Sends one case alone, and shows it.
+    /// Prints one case and sends it alone.
     fn show(&mut self, case: u64) -> Result {
-        let line = self.connect()?;
-        let bytes = self.maker(&line.area).make(case, case as u32 % NULL_XID);
+        let connection = self.connect()?;
+        let bytes = self
+            .maker(&connection.area)
+            .make(case, case as u32 % NULL_XID);
         for (nth, words) in bytes.chunks(16).enumerate() {
             println!("{:5} {words:02x?}", nth * 16);
         }
-        self.line = Some(line);
+        self.connection = Some(connection);
         self.send(&[Shot::whole(case)])?;
         println!("{}", self.tally);
         Ok(())

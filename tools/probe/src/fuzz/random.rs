@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers that look random and are the same for the same seed, on every machine.
+//! Pseudo-random numbers that depend only on the seed.
 
-/// A source of numbers (xorshift64*).
+/// A pseudo-random number generator (xorshift64*).
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The source number `index` of `seed`.
+    /// Creates generator number `index` of `seed`.
     pub(super) fn new(seed: u64, index: u64) -> Self {
-        // So that neighbours have nothing in common; never zero.
+        // Mixes the bits, so that neighbouring seeds give unrelated numbers. The state must not be
+        // 0.
         let mut state = seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         Self((state ^ (state >> 31)) | 1)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(super) fn word(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -23,17 +24,17 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         ((u64::from(self.word()) * end as u64) >> 32) as usize
     }
 
-    /// Whether it happens this time: once in `n` times.
+    /// Returns true once in `n` times on average.
     pub(super) fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of `choices`, which are not empty.
+    /// Returns one of `choices`, which must not be empty.
     pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
