@@ -2,9 +2,16 @@
 
 //! A session of NFS version 4.1 or 4.2 (RFC 8881) whose backchannel uses the connection that
 //! created it.
-//!
-//! A server calls back only when it has a reason, so the probe gives it one: an owner waits for a
-//! lock that another owner of the same client holds and then releases.
+
+mod provoke;
+
+pub(crate) use self::provoke::{
+    provoke_callback,
+    provoke_callback_of_two,
+    provoke_callbacks,
+    provoke_long_callback,
+    provoke_without_channel, //
+};
 
 use crate::{
     callback,
@@ -20,9 +27,6 @@ use svcrdma_proto::chunk::Segment;
 
 /// Operation numbers of minor versions 1 and 2.
 mod minor {
-    pub(super) const LOCK: u32 = 12;
-    pub(super) const LOCKU: u32 = 14;
-    pub(super) const OPEN: u32 = 18;
     pub(super) const EXCHANGE_ID: u32 = 42;
     pub(super) const CREATE_SESSION: u32 = 43;
     pub(super) const SEQUENCE: u32 = 53;
@@ -33,26 +37,10 @@ mod minor {
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 const BACK_CHANNEL: u32 = 2;
 
-/// OPEN4_SHARE_ACCESS_BOTH, and OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
-const READ_AND_WRITE: u32 = 3 | 0x400;
-
-const WRITE_LOCK: u32 = 2;
-/// WRITEW_LT: a write lock for which the owner waits.
-const WRITE_LOCK_WAIT: u32 = 4;
-
-/// NFS4ERR_DENIED.
-const DENIED: u32 = 10010;
-
 /// NFS4ERR_NOTSUPP, NFS4ERR_GRACE, NFS4ERR_MINOR_VERS_MISMATCH.
 const NOT_SUPPORTED: u32 = 10004;
 const GRACE: u32 = 10013;
 const OTHER_MINOR: u32 = 10021;
-
-/// OPEN4_RESULT_MAY_NOTIFY_LOCK.
-const MAY_NOTIFY: u32 = 0x20;
-
-/// The identifier of an open file or of a lock.
-type StateId = [u32; 4];
 
 /// A session of a new client.
 struct Session {
@@ -64,46 +52,6 @@ struct Session {
     sequence: u32,
     /// Callbacks that were received and not answered yet.
     callbacks: Vec<Reply>,
-}
-
-/// Creates a session on the connection of `peer` and provokes a callback about a lock of the file
-/// `path`. Returns the callback, which has not been answered.
-pub(crate) fn provoke_callback(peer: &mut Peer, path: &str) -> Result<Reply> {
-    let session = Session::new(peer, 1)?;
-    session.provoke(peer, path, &["waiter"])?.callback(peer)
-}
-
-/// Provokes a callback like [`provoke_callback`], while another client has a newer session on the
-/// same connection.
-pub(crate) fn provoke_callback_of_two(peer: &mut Peer, path: &str) -> Result<Reply> {
-    let session = Session::new(peer, 1)?;
-    Session::new(peer, 1)?;
-    session.provoke(peer, path, &["waiter"])?.callback(peer)
-}
-
-/// Provokes a callback in a session whose connection has no backchannel. Returns the callback if it
-/// has arrived anyway.
-pub(crate) fn provoke_without_channel(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
-    let session = Session::with_flags(peer, 1, 0)?;
-    let session = session.provoke(peer, path, &["waiter"])?;
-    Ok(session.callbacks.into_iter().next())
-}
-
-/// Provokes a callback for an owner with a name of 1000 bytes, which the callback repeats. Does not
-/// wait for the callback; returns it if it has already arrived.
-pub(crate) fn provoke_long_callback(peer: &mut Peer, path: &str) -> Result<Option<Reply>> {
-    let session = Session::new(peer, 1)?;
-    let waiter = "w".repeat(1000);
-    let session = session.provoke(peer, path, &[&waiter])?;
-    Ok(session.callbacks.into_iter().next())
-}
-
-/// Provokes a callback for each of `count` owners. Returns those that have already arrived.
-pub(crate) fn provoke_callbacks(peer: &mut Peer, path: &str, count: u32) -> Result<Vec<Reply>> {
-    let session = Session::new(peer, 1)?;
-    let waiters: Vec<String> = (0..count).map(|nth| format!("waiter {nth}")).collect();
-    let waiters: Vec<&str> = waiters.iter().map(String::as_str).collect();
-    Ok(session.provoke(peer, path, &waiters)?.callbacks)
 }
 
 /// Creates a session of NFS version 4.2 on the connection of `peer` and reads the first `count`
@@ -156,29 +104,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Takes a lock of the file `path`, makes `waiters` wait for it, and releases it.
-    fn provoke(mut self, peer: &mut Peer, path: &str, waiters: &[&str]) -> Result<Self> {
-        let open = self.open(peer, path)?;
-        let held = self.lock(peer, path, open, "holder", WRITE_LOCK)?;
-        let held = held.ok_or_else(|| Error::new("LOCK is denied"))?;
-        for waiter in waiters {
-            let got = self.lock(peer, path, open, waiter, WRITE_LOCK_WAIT)?;
-            if got.is_some() {
-                return Err(Error::new("two owners hold the same lock"));
-            }
-        }
-        self.unlock(peer, path, held)?;
-        Ok(self)
-    }
-
-    /// Waits for the first callback.
-    fn callback(mut self, peer: &mut Peer) -> Result<Reply> {
-        while self.callbacks.is_empty() {
-            self.receive(peer, None)?;
-        }
-        Ok(self.callbacks.remove(0))
-    }
-
     /// Obtains a client ID. Returns the sequence ID for its first session.
     fn exchange_id(&mut self, peer: &mut Peer) -> Result<u32> {
         // Unique to this process and moment, so that client IDs of other probes stay valid.
@@ -211,83 +136,6 @@ impl Session {
         let id = four(&mut Words::new(&reply));
         self.id = id.ok_or_else(|| Error::new("CREATE_SESSION: no session"))?;
         Ok(())
-    }
-
-    fn open(&mut self, peer: &mut Peer, path: &str) -> Result<StateId> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let client = self.client;
-        let reply = self.call(peer, "OPEN", 2 + components(folder).count(), |xdr| {
-            at(xdr, folder)
-                .words(&[minor::OPEN, 0, READ_AND_WRITE, 0])
-                .hyper(client)
-                .opaque(b"owner")
-                // OPEN4_NOCREATE, CLAIM_NULL.
-                .words(&[0, 0])
-                .opaque(name.as_bytes())
-        })?;
-        let mut words = Words::new(&reply);
-        let opened = skip_at(&mut words, folder).and_then(|()| {
-            good(&mut words, minor::OPEN)?;
-            let state = four(&mut words)?;
-            // Change information of the directory: atomic, before, after.
-            words.skip(1 + 2 + 2)?;
-            Some((state, words.word()?))
-        });
-        match opened {
-            Some((state, flags)) if flags & MAY_NOTIFY != 0 => Ok(state),
-            Some(_) => Err(Error::unavailable(
-                "the server makes no callbacks about locks",
-            )),
-            None => Err(Error::new("OPEN failed")),
-        }
-    }
-
-    /// Locks the file for `owner`; returns `None` if another owner holds the lock.
-    fn lock(
-        &mut self,
-        peer: &mut Peer,
-        path: &str,
-        open: StateId,
-        owner: &str,
-        kind: u32,
-    ) -> Result<Option<StateId>> {
-        let client = self.client;
-        let reply = self.call(peer, "LOCK", 2 + components(path).count(), |xdr| {
-            at(xdr, path)
-                .words(&[minor::LOCK, kind, 0])
-                .hyper(0)
-                .hyper(1)
-                // A new lock owner for this open file.
-                .words(&[1, 0])
-                .words(&open)
-                .word(0)
-                .hyper(client)
-                .opaque(owner.as_bytes())
-        })?;
-        let mut words = Words::new(&reply);
-        let locked = skip_at(&mut words, path).and_then(|()| {
-            let head = (words.word()?, words.word()?);
-            match head {
-                (minor::LOCK, 0) => four(&mut words).map(Some),
-                (minor::LOCK, DENIED) => Some(None),
-                _ => None,
-            }
-        });
-        locked.ok_or_else(|| Error::new("LOCK failed"))
-    }
-
-    fn unlock(&mut self, peer: &mut Peer, path: &str, held: StateId) -> Result<()> {
-        let reply = self.call(peer, "LOCKU", 2 + components(path).count(), |xdr| {
-            at(xdr, path)
-                .words(&[minor::LOCKU, WRITE_LOCK, 0])
-                .words(&held)
-                .hyper(0)
-                .hyper(1)
-        })?;
-        let mut words = Words::new(&reply);
-        skip_at(&mut words, path)
-            .and_then(|()| good(&mut words, minor::LOCKU))
-            .ok_or_else(|| Error::new("LOCKU failed"))
     }
 
     /// Makes a Call of one operation outside of a session. Returns its results.
