@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls everything `svcrdma_proto` offers with values the compiler knows nothing about, so that
-//! iterators and generic functions, which are compiled where they are used, appear in an object too.
+//! Calls everything in `svcrdma_proto` with values unknown to the compiler, so that iterators and
+//! generic functions, which are compiled where they are used, are part of an object, too.
 
 #![no_std]
 #![allow(missing_docs)]

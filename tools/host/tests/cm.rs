@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Private data: both sides understand it alike.
+//! Private data: both sides interpret it alike.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: grants move with the load, and no more Calls are taken than there is room for.
+//! Credits: grants follow the load, and no more Calls are accepted than there is room for.
 
 mod common;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoding: what a client encodes comes back, and nothing else gets through or panics.
+//! Decoding: a client's message is decoded to its contents, and invalid messages are refused
+//! without a panic.
 
 mod common;
 
@@ -84,7 +85,7 @@ proptest! {
         }
     }
 
-    /// The message may have been replaced in its buffer by another one.
+    /// Another message may have replaced the decoded one in its buffer.
     #[test]
     fn a_header_of_another_message_is_survived(spec in spec(), other in spec(), cut in 1..300u32) {
         let (msg, _) = spec.encode();
@@ -109,8 +110,8 @@ proptest! {
     }
 }
 
-/// The longest message there is, full of one-byte chunks at as many positions as fit: refused after
-/// a bounded number of passes over the list, however long that is.
+/// The longest possible message, with one-byte chunks at as many positions as fit. It is refused
+/// after a bounded number of passes over the list.
 #[test]
 fn the_worst_read_list_is_refused() {
     let body = body(1, 8);

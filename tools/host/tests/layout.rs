@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reassembly of Calls: RDMA Reads and fills give the unreduced message, byte by byte.
+//! Reassembly of Calls: RDMA Reads and fills restore the unreduced message byte by byte.
 
 mod common;
 
@@ -24,7 +24,7 @@ proptest! {
         budgeted(&call_of)?;
     }
 
-    /// Full pages to the byte fit; one byte more does not.
+    /// A Call that fills its pages exactly fits; one more byte does not.
     #[test]
     fn exactly_full_budgets_fit(
         pages in 1..1029u32, over in 0..5u32, first in 1..900u32, shape in 0..4,
@@ -85,7 +85,7 @@ fn small_read_lists_agree_with_the_model() {
     }
 }
 
-/// As many chunks as are served, backwards; and one more.
+/// The maximum of chunks in descending order, and one more.
 #[test]
 fn chunks_are_limited() {
     for (count, good) in [(MAX_CHUNKS, true), (MAX_CHUNKS + 1, false)] {
@@ -118,7 +118,8 @@ fn chunks_are_limited() {
     }
 }
 
-/// A Call with empty Read chunks only is as good as one without, if they have their places in it.
+/// A Call that has only empty Read chunks is equivalent to one without chunks, if their positions
+/// fit it.
 #[test]
 fn calls_with_empty_chunks_stay_inline() {
     let plan = |positions: &[u32]| {
@@ -139,7 +140,7 @@ fn calls_with_empty_chunks_stay_inline() {
     assert_eq!(plan(&[60, 64]), Err(Reason::Beyond.of(5)));
 }
 
-/// A chunk that holds part of the RPC header is not split off, however long.
+/// A chunk that holds a part of the RPC header is not split off, however long it is.
 #[test]
 fn a_chunk_in_the_rpc_header_stays_linear() {
     let mut body = body(5, 100);
@@ -169,7 +170,7 @@ fn a_chunk_in_the_rpc_header_stays_linear() {
     }
 }
 
-/// Arguments that GSS has to unwrap, and tokens, are not split.
+/// Calls with GSS-wrapped arguments or tokens are not split.
 #[test]
 fn what_gss_wraps_stays_linear() {
     let plan = |credential: [u32; 4]| {
@@ -212,7 +213,7 @@ fn what_gss_wraps_stays_linear() {
     assert_eq!(plan([1, 1, 0, 3]), split);
 }
 
-/// The shortest chunk that is split off, and the longest that can be counted.
+/// The shortest chunk that is split off, and the longest that can be represented.
 #[test]
 fn split_chunks_have_a_shortest_and_a_longest() {
     let plan = |len| {
@@ -244,7 +245,7 @@ fn split_chunks_have_a_shortest_and_a_longest() {
     assert_eq!(plan(u32::MAX - 2), too_large);
 }
 
-/// What follows a split chunk lies behind its pad, and counts among the pages.
+/// The tail behind a split chunk is placed after its padding and counts towards the pages.
 #[test]
 fn the_tail_is_behind_the_chunk() {
     for (len, pages) in [(PAGE - 16, 1), (PAGE - 15, 2)] {

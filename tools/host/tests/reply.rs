@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies: every byte of the stream goes to one place, and the header says which.
+//! Replies: every byte of the stream is sent exactly once, and the header says where.
 
 mod common;
 
@@ -23,7 +23,7 @@ proptest! {
     }
 }
 
-/// All replies over a small domain: the edges of chunks, pads and thresholds.
+/// All Replies over a small domain: the limits of chunks, padding and thresholds.
 #[test]
 fn small_replies_agree_with_the_model() {
     let chunks: Vec<Vec<u32>> = vec![vec![], vec![0], vec![3], vec![2, 3], vec![4], vec![0, 1, 4]];
@@ -83,7 +83,7 @@ fn small_replies_agree_with_the_model() {
     }
 }
 
-/// A chunk without room leaves its result in the stream, and the others theirs.
+/// A chunk without room leaves its result in the stream, and does not affect the others.
 #[test]
 fn empty_chunks_ask_for_inline_results() {
     let at = |offset, len| Payload { offset, len };
@@ -100,19 +100,19 @@ fn empty_chunks_ask_for_inline_results() {
     let kept: Vec<_> = plan.kept().collect();
     assert_eq!(kept, [0..8, 16..32, 40..48]);
     check(&case, &[3]).unwrap();
-    // Too long to be inline, they go to the Reply chunk.
+    // Results that are too long to be inline are sent in the Reply chunk.
     case.limit = plan.header_len() + 31;
     assert_eq!(Client::new(&case).plan(&case).form, Form::Refused);
     case.limit += 20;
     case.reply = Some(vec![32]);
     assert_eq!(Client::new(&case).plan(&case).form, Form::ReplyChunk);
     check(&case, &[3]).unwrap();
-    // A chunk that has room, but too little, was meant to be used.
+    // A chunk with too little room is an error, as the client wanted it to be used.
     case.writes[2] = vec![0, 2];
     assert_eq!(Client::new(&case).plan(&case).form, Form::Refused);
 }
 
-/// As many Write chunks as are served, and more results: these stay inline.
+/// The maximum of Write chunks, and further results, which stay inline.
 #[test]
 fn payloads_are_limited() {
     let count = MAX_PAYLOADS as u32 + 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reply memory: threads of nfsd and peers, some of which take no Replies. The pages of all Replies are
-//! bounded, and no peer that takes its Replies waits for ever.
+//! Reply memory: a model of nfsd threads and peers, some of which accept no Replies. The pages of
+//! all Replies are bounded, and a peer that accepts its Replies never waits forever.
 
 mod common;
 
@@ -13,21 +13,21 @@ use svcrdma_proto::space::Standing;
 const THREADS: usize = 4;
 const PEERS: usize = 6;
 
-/// Pages of the largest Reply.
+/// The number of pages of the largest Reply.
 const REPLY: i32 = 9;
 
-/// An event, about the peer or the thread of this number.
+/// An event of the peer or thread with this number.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A Call of the peer has arrived.
+    /// A Call of the peer arrives.
     Arrive(usize),
-    /// The thread takes a connection from the queue of those that are ready, and a Call of its.
+    /// The thread takes a connection from the ready queue, and one of its Calls.
     Take(usize),
-    /// The thread sends a Reply of so many pages, or drops the Call if there are none.
+    /// The thread sends a Reply of this number of pages, or drops the Call if it is 0.
     Send(usize, i32),
-    /// sunrpc counts the Call of the thread as done.
+    /// sunrpc no longer counts the Call of the thread as running.
     End(usize),
-    /// The peer takes its oldest Reply, if it takes any.
+    /// The peer accepts its oldest Reply, if it accepts any.
     Complete(usize),
 }
 
@@ -35,23 +35,23 @@ enum Event {
 #[derive(Clone, Debug, Default)]
 struct Peer {
     takes_replies: bool,
-    /// Calls in the inbox.
+    /// The number of Calls in the inbox.
     waiting: u32,
-    /// A thread is about to take a Call (XPT_BUSY).
+    /// True if a thread is about to take a Call (XPT_BUSY).
     is_busy: bool,
     running: i32,
-    /// Pages of the Replies that wait for the peer.
+    /// The pages of each Reply that waits for the peer.
     replies: VecDeque<i32>,
     is_missed: bool,
 }
 
-/// A thread.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug)]
 enum Thread {
     Idle,
-    /// It has a Call of this peer.
+    /// The thread processes a Call of this peer.
     Handles(usize),
-    /// It has sent the Reply.
+    /// The thread has sent the Reply to this peer.
     Sent(usize),
 }
 
@@ -79,12 +79,12 @@ impl Server {
         }
     }
 
-    /// Pages of all Replies.
+    /// Returns the pages of all Replies.
     fn sum(&self) -> i32 {
         self.peers.iter().flat_map(|peer| &peer.replies).sum()
     }
 
-    /// As `svc_xprt_enqueue` and `xpo_has_wspace` do.
+    /// Models `svc_xprt_enqueue` and `xpo_has_wspace`.
     fn enqueue(&mut self, number: usize) {
         let left = i64::from(self.limit - self.sum());
         let peer = &mut self.peers[number];
@@ -106,7 +106,7 @@ impl Server {
         }
     }
 
-    /// Has `event` happen, if it can; returns whether it did.
+    /// Executes `event`. Returns false if it is not possible.
     fn step(&mut self, event: Event) -> bool {
         match event {
             Event::Arrive(number) => {
@@ -163,7 +163,7 @@ impl Server {
         true
     }
 
-    /// Goes on until nothing can happen any more but the arrival of Calls.
+    /// Executes events other than the arrival of Calls until none is possible.
     fn settle(&mut self) {
         let mut has_moved = true;
         while has_moved {
@@ -197,7 +197,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..400)
 }
 
-/// All threads are free for the Calls of one peer after the other.
+/// All threads serve the Calls of one peer after another.
 #[test]
 fn peers_that_take_no_replies_hold_one_each_beyond_the_limit() {
     let mut server = Server::new(1, u32::MAX, &[false; PEERS]);
@@ -222,7 +222,7 @@ proptest! {
     #![proptest_config(cases(2048))]
 
     #[test]
-    fn reply_memory_is_bounded_and_nobody_waits_for_ever(
+    fn reply_memory_is_bounded_and_no_peer_waits_forever(
         limit in 1..60i32,
         connection_limit in 1..60u32,
         takes_replies in prop::collection::vec(any::<bool>(), PEERS),
@@ -236,7 +236,7 @@ proptest! {
         server.settle();
         server.check()?;
         for peer in &server.peers {
-            // Each has at least its first Reply, also beside peers that take none.
+            // Each peer gets at least its first Reply, even beside peers that accept none.
             prop_assert!(peer.waiting == 0 || !peer.takes_replies && !peer.replies.is_empty());
         }
     }

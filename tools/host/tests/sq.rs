@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue: entries and completions are counted across the wrap of their numbers.
+//! The send queue: entries and completions are counted correctly when their numbers wrap.
 
 mod common;
 

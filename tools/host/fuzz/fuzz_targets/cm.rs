@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peers understand each other's private data alike.
+//! Peers interpret each other's private data alike.
 
 #![no_main]
 

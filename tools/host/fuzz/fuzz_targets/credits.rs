@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! No client has more Calls unanswered than it was granted.
+//! No grant exceeds the request, the limit or the buffers.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A received message means what the RFC says, and all that follows from it stays in bounds.
+//! A received message is decoded as the RFC says, and all operations on it stay in bounds.
 
 #![no_main]
 
@@ -11,7 +11,8 @@ use common::header::*;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|msg: &[u8]| {
-    // What a Call brings along hardly matters: that stands for what the server has.
+    // The second half of the input also determines the server's parameters, as the contents of the
+    // body hardly matter.
     let (_, body) = msg.split_at(msg.len() / 2);
     common::fuzz(body, served(), |served| {
         exercise(msg, served);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any Read list is laid out as the model says, within its budget.
+//! The layout of any Read list agrees with the model and stays within its budget.
 
 #![no_main]
 

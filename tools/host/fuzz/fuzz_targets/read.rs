@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls that a client has reduced are put together again, byte by byte.
+//! Calls that a client has reduced are restored byte by byte.
 
 #![no_main]
 

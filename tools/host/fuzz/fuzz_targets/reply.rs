@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every byte of a reply arrives once, and no chunk takes more than it has room for.
+//! Every byte of a Reply arrives once, and no chunk is filled beyond its length.
 
 #![no_main]
 

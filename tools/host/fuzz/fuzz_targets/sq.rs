@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue counts as one whose numbers never wrap.
+//! The send queue agrees with a model whose numbers never wrap.
 
 #![no_main]
 

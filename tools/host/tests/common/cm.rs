@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What two peers tell each other, and what they agree on.
+//! Private data of two peers, and the parameters on which they agree.
 
 use super::*;
 use svcrdma_proto::cm::{private_data, Peer, Thresholds};
 
-/// Private data of a client, and what we offer: sizes to send and receive, remote invalidation.
+/// The private data of a client and the server's offer: sizes to send and receive, remote
+/// invalidation.
 pub(crate) type Meeting = (Vec<u8>, (u32, u32, bool));
 
 pub(crate) fn meeting() -> impl Strategy<Value = Meeting> {
@@ -21,21 +22,23 @@ pub(crate) fn meeting() -> impl Strategy<Value = Meeting> {
     (private, (size(), size(), any::<bool>()))
 }
 
-/// What RFC 8797 says a client means: sizes it sends and receives, remote invalidation.
+/// Parses private data as RFC 8797 defines it: sizes that the client sends and receives, remote
+/// invalidation.
 fn model(private: &[u8]) -> (u32, u32, bool) {
     let size = |code: u8| (u32::from(code) + 1) * 1024;
     match private {
         [0xf6, 0xab, 0x0e, 0x18, 1, flags, send, receive, ..] => {
             (size(*send), size(*receive), flags & 1 == 1)
         }
-        // What is ours is where the magic is.
+        // The private data of RPC-over-RDMA starts at the magic number.
         [0xf6, 0xab, 0x0e, 0x18, ..] => (1024, 1024, false),
         [_, rest @ ..] => model(rest),
         [] => (1024, 1024, false),
     }
 }
 
-/// Both sides understand each other, and what holds is what both can.
+/// Checks that the private data is parsed as the model does, and that the agreement is what both
+/// sides support.
 pub(crate) fn check((private, ours): &Meeting) -> Verdict {
     let peer = Peer::parse(private);
     let (theirs_send, theirs_receive, theirs_can) = model(private);
@@ -48,7 +51,7 @@ pub(crate) fn check((private, ours): &Meeting) -> Verdict {
     prop_assert_eq!(both.receive, receive.min(theirs_send));
     prop_assert_eq!(both.invalidate, can && theirs_can);
 
-    // Whole KiB, rounded down, as far as a byte can say it.
+    // Whole KiB, rounded down and limited to what a byte can express.
     let coded = |size: u32| (size / 1024 * 1024).clamp(1024, 256 * 1024);
     let said = model(&private_data(send, receive, can));
     prop_assert_eq!(said, (coded(send), coded(receive), can));

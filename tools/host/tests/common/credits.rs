@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client that spends credits, and a server that has Receive buffers for more now and then.
+//! A client that uses credits, and a server that adds Receive buffers now and then.
 
 use super::*;
 use std::collections::VecDeque;
 use svcrdma_proto::credits::{Credits, Overrun, START};
 
-/// How many Calls there is room for, and what happens: which event, and a number for it.
+/// The initial number of Calls with room, and a sequence of events, each with a number.
 pub(crate) type Events = (u32, Vec<(u8, u32)>);
 
 pub(crate) fn events() -> impl Strategy<Value = Events> {
     (0..64u32, prop::collection::vec((0..7u8, 0..80u32), 0..400))
 }
 
-/// No grant exceeds the request, the limit, or the buffers, and none grows by more than one; a Call
-/// that there is no room for is told from others.
+/// Checks that no grant exceeds the request, the limit or the buffers, that none grows by more than
+/// one, and that a Call without room is detected.
 pub(crate) fn check((start, events): &Events) -> Verdict {
     let room_for = *start + START;
     let mut credits = Credits::new(*start, room_for);
     let mut limit = *start;
     let mut known = 1;
     let (mut open, mut asked) = (0, START.min(*start).max(1));
-    // Grants of replies that have not gone out.
+    // Grants of Replies that are not sent yet.
     let mut replies = VecDeque::new();
     for (event, number) in events {
         let (before, backed) = (credits.grant(), credits.backed());
@@ -37,7 +37,7 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
                 prop_assert!(credits.grant() <= before + 1);
             }
             2 if open > 0 => {
-                // A reply goes out, or a Call that has none is given up.
+                // A Reply is sent, or a Call without a Reply is dropped.
                 known = replies.pop_front().unwrap_or(known);
                 credits.on_end();
                 open -= 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received messages: what they mean, and all that can be done with them.
+//! Received messages: a model of their meaning, and all operations on them.
 
 use super::*;
 use svcrdma_proto::encode;
@@ -12,7 +12,7 @@ use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Payload, WriteCursor};
 use svcrdma_proto::ulb;
 
-/// Reads back everything a header says.
+/// Converts a decoded header back to a [`Spec`].
 pub(crate) fn respec(header: &Header, msg: &[u8]) -> Spec {
     let segments = |chunk: svcrdma_proto::chunk::Chunk| -> Vec<Seg> {
         let segments: Vec<_> = chunk.iter(msg).map(|s| tuple(&s)).collect();
@@ -40,29 +40,22 @@ pub(crate) fn respec(header: &Header, msg: &[u8]) -> Spec {
     }
 }
 
-/// What a server brings to a message.
+/// The server's parameters for a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// Pages there are for the Call.
+    /// The number of pages available for the Call.
     pub(crate) pages: u32,
-    /// Bytes of the reply, and what of it may go to Write chunks.
+    /// The length of the Reply in bytes, and its parts that may be in Write chunks.
     pub(crate) len: u32,
     pub(crate) payloads: Vec<Payload>,
-    /// Bytes of the longest message to send.
+    /// The length of the longest message to send, in bytes.
     pub(crate) limit: u32,
-    /// Bytes that one RDMA operation moves, if it has not too many of them.
+    /// The number of bytes that one RDMA operation moves, unless that needs too many operations.
     pub(crate) cut: u32,
 }
 
-/// Does all that can be done with a received message, to the end.
+/// Performs all operations on a received message.
 pub(crate) fn exercise(msg: &[u8], served: &Served) {
-    let Served {
-        pages,
-        len,
-        ref payloads,
-        limit,
-        cut,
-    } = *served;
     let header = match decode(msg) {
         Ok(Received::Call(header)) => header,
         Ok(Received::Reverse(reverse)) => {
@@ -80,18 +73,24 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
     header.invalidatable(msg);
     let _ = ulb::check_inline(&header, msg);
     let word = |at: u32| Some(u32::from_be_bytes(*msg.get(at as usize..)?.first_chunk()?));
-    let _ = ulb::check_read(&header, msg, word, len);
-    if let Ok(layout) = layout::plan(&header, msg, pages) {
-        assert!(layout.pages() <= pages);
+    let _ = ulb::check_read(&header, msg, word, served.len);
+    exercise_layout(&header, msg, served);
+    exercise_reply(&header, msg, served);
+}
+
+/// Plans and executes the layout of a Call.
+fn exercise_layout(header: &Header, msg: &[u8], served: &Served) {
+    if let Ok(layout) = layout::plan(header, msg, served.pages) {
+        assert!(layout.pages() <= served.pages);
         let mut left = u64::from(layout.sink_len());
-        let mut cursor = ReadCursor::new(&layout, &header, msg);
-        while let Some(op) = cursor.peek(&header, msg) {
+        let mut cursor = ReadCursor::new(&layout, header, msg);
+        while let Some(op) = cursor.peek(header, msg) {
             assert!(op.len > 0 && op.sink + op.len <= layout.sink_len());
-            let len = op.len.min(cut.max(op.len >> 8));
-            cursor.advance(&header, msg, len);
+            let len = op.len.min(served.cut.max(op.len >> 8));
+            cursor.advance(header, msg, len);
             left = left.checked_sub(u64::from(len)).expect("too many bytes");
         }
-        for fill in layout::fills(&layout, &header, msg) {
+        for fill in layout::fills(&layout, header, msg) {
             let len = match fill {
                 layout::Fill::Copy { len, from, .. } => {
                     assert!(from + len as usize <= msg.len());
@@ -103,16 +102,20 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
         }
         assert_eq!(left, 0);
     }
-    let plan = reply::plan(&header, msg, len, payloads, limit);
+}
+
+/// Plans, executes and encodes a Reply to a Call.
+fn exercise_reply(header: &Header, msg: &[u8], served: &Served) {
+    let plan = reply::plan(header, msg, served.len, &served.payloads, served.limit);
     let mut cursor = WriteCursor::new(&plan);
-    while let Some(op) = cursor.peek(&plan, &header, msg) {
-        assert!(op.len > 0 && op.src + op.len <= len);
-        // It may be 4 GiB long; the smaller cuts are for the others.
-        let len = op.len.min(cut.max(op.len >> 8));
-        cursor.advance(&plan, &header, msg, len);
+    while let Some(op) = cursor.peek(&plan, header, msg) {
+        assert!(op.len > 0 && op.src + op.len <= served.len);
+        // An operation may be 4 GiB long; the cuts apply to smaller ones.
+        let len = op.len.min(served.cut.max(op.len >> 8));
+        cursor.advance(&plan, header, msg, len);
     }
     let mut out = vec![0; msg.len() + 64];
-    let written = encode::reply(&plan, &header, msg, 1, &mut out);
+    let written = encode::reply(&plan, header, msg, 1, &mut out);
     assert_eq!(written.unwrap_or(0), plan.header_len() as usize);
     plan.kept()
         .for_each(|range| assert!(range.start < range.end));
@@ -134,20 +137,20 @@ pub(crate) fn served() -> impl Strategy<Value = Served> {
     )
 }
 
-/// What a message means.
+/// The meaning of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A Call, as its client meant it.
+    /// A Call.
     Call(Spec),
     /// A reverse-direction reply.
     Reverse,
     /// RDMA_ERROR or RDMA_DONE.
     Silent,
-    /// Something to be refused.
+    /// An invalid message, with the answer to it.
     Refused(Answer),
 }
 
-/// The words of a message, front to back.
+/// A reader that takes words off the front of a message.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -157,7 +160,7 @@ impl Words<'_> {
         Some(u32::from_be_bytes(*word))
     }
 
-    /// A discriminator, which is 0 or 1.
+    /// Takes a discriminator, which must be 0 or 1.
     fn present(&mut self) -> Option<bool> {
         match self.next()? {
             0 => Some(false),
@@ -192,10 +195,10 @@ impl Words<'_> {
     }
 }
 
-/// Read list, Write list and Reply chunk.
+/// The Read list, Write list and Reply chunk.
 type Lists = (Vec<(u32, Seg)>, Vec<Vec<Seg>>, Option<Vec<Seg>>);
 
-/// Reads a message as RFC 8166 has it, section 4.
+/// Parses a message as RFC 8166, section 4, defines it.
 pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     let mut words = Words(msg);
     let mut fixed = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
@@ -222,15 +225,15 @@ pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     })
 }
 
-/// Whether a message is long enough for a header, which of an ERR_CHUNK is shorter, and short
-/// enough for RFC 8797.
+/// Returns true if a message is long enough for its header, which is shorter for an ERR_CHUNK, and
+/// short enough for RFC 8797.
 fn sized(msg: &[u8], proc: u32) -> bool {
     let is_err_vers = msg.get(16..20) == Some(&[0, 0, 0, 1]);
     let shortest = if proc == 4 && !is_err_vers { 20 } else { 28 };
     (shortest..=256 * 1024).contains(&msg.len())
 }
 
-/// Tells Calls from reverse-direction replies and from what has no body or two.
+/// Distinguishes Calls, reverse-direction replies, and messages with no body or two.
 fn directed(spec: Spec) -> Meaning {
     let xid = spec.xid;
     let at_zero = spec.reads.iter().any(|(position, _)| *position == 0);
@@ -249,7 +252,7 @@ fn directed(spec: Spec) -> Meaning {
     }
 }
 
-/// What is decoded is what the message means.
+/// Checks that the decoder agrees with the model.
 pub(crate) fn understood(msg: &[u8]) -> Verdict {
     let decoded = match decode(msg) {
         Ok(Received::Call(header)) => Meaning::Call(respec(&header, msg)),

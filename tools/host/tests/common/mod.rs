@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client to test against: builds messages word by word, owns memory, carries out RDMA.
+//! A model of a client, which builds messages word by word, owns memory and executes RDMA
+//! operations.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -20,13 +21,13 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use svcrdma_proto::chunk::Segment;
 
-/// What the check of a case says.
+/// The result of checking a case.
 pub(crate) type Verdict = Result<(), TestCaseError>;
 
-/// A segment of the client's memory.
+/// A segment of the client's memory: handle, length and offset.
 pub(crate) type Seg = (u32, u32, u64);
 
-/// A Call as the client means it.
+/// The contents of a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) xid: u32,
@@ -56,7 +57,7 @@ fn put_chunk(out: &mut Vec<u8>, chunk: &[Seg]) {
 }
 
 impl Spec {
-    /// Returns the message and the offset of the body in it.
+    /// Returns the encoded message and the offset of its body.
     pub(crate) fn encode(&self) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         put(&mut out, &[self.xid, 1, self.credits, self.nomsg.into()]);
@@ -79,8 +80,8 @@ impl Spec {
     }
 }
 
-/// Returns the body of the Call `xid`, of `len` >= 8 bytes; from 40 on it has an RPC header of 40
-/// bytes.
+/// Returns the body of the Call `xid`, of at least 8 bytes. From 40 bytes on it starts with an RPC
+/// header of 40 bytes.
 pub(crate) fn body(xid: u32, len: usize) -> Vec<u8> {
     let mut body: Vec<u8> = (0..len).map(|at| (at % 251) as u8 | 1).collect();
     body[..4].copy_from_slice(&xid.to_be_bytes());
@@ -114,12 +115,12 @@ impl Memory {
         &mut bytes[at..at + len as usize]
     }
 
-    /// RDMA Read.
+    /// Executes an RDMA Read.
     pub(crate) fn read(&mut self, handle: u32, remote: u64, len: u32) -> Vec<u8> {
         self.range(handle, remote, len).to_vec()
     }
 
-    /// RDMA Write; panics if a byte that is not `fresh` would be overwritten.
+    /// Executes an RDMA Write. Panics if it overwrites a byte that is not `fresh`.
     pub(crate) fn write(&mut self, handle: u32, remote: u64, bytes: &[u8], fresh: u8) {
         let range = self.range(handle, remote, bytes.len() as u32);
         assert!(range.iter().all(|byte| *byte == fresh), "written twice");
@@ -127,7 +128,7 @@ impl Memory {
     }
 }
 
-/// A sink or reply that notes how often each byte is touched.
+/// A sink or reply that counts the writes to each byte.
 pub(crate) struct Sink {
     pub(crate) bytes: Vec<u8>,
     touched: Vec<u32>,
@@ -170,7 +171,7 @@ pub(crate) fn chunk(max: usize) -> impl Strategy<Value = Vec<Seg>> {
     prop::collection::vec(segment(), 0..=max)
 }
 
-/// Well-formed headers, whose Read chunks need not have a place in the message.
+/// Generates well-formed headers, whose Read chunks need not fit the message.
 pub(crate) fn spec() -> impl Strategy<Value = Spec> {
     let position = pick![0..16u32, 0..1024u32, 0..=u32::MAX / 4];
     (
@@ -200,7 +201,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
         })
 }
 
-/// How to cut operations: the next length, at least 1.
+/// A source of lengths into which operations are cut, each at least 1.
 pub(crate) struct Cuts<'a> {
     cuts: std::iter::Cycle<std::slice::Iter<'a, u32>>,
 }
@@ -221,8 +222,8 @@ pub(crate) fn cuts() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(pick![1..9u32, Just(4096), Just(u32::MAX)], 1..6)
 }
 
-/// Runs `count` cases, or as many as PROPTEST_CASES says; what fails becomes a test of its own
-/// instead of a file of seeds.
+/// Returns the configuration of `count` cases, or of PROPTEST_CASES. Failed cases are not stored in
+/// a seed file; each becomes a test.
 pub(crate) fn cases(count: u32) -> ProptestConfig {
     let mut config = ProptestConfig::default();
     if std::env::var_os("PROPTEST_CASES").is_none() {
@@ -232,13 +233,14 @@ pub(crate) fn cases(count: u32) -> ProptestConfig {
     config
 }
 
-/// Has `check` look at what `strategy` makes of a fuzzer's `bytes`.
+/// Generates a case with `strategy` from a fuzzer's `bytes` and checks it.
 pub(crate) fn fuzz<S: Strategy>(
     bytes: &[u8],
     strategy: S,
     check: impl FnOnce(&S::Value) -> Verdict,
 ) {
-    // Of words of 0, as would follow, there is no number drawn for most ranges; of 1, the smallest.
+    // Without this suffix, words of 0 would follow, from which most ranges cannot draw a number.
+    // Words of 1 give the smallest number.
     let whole = &bytes[..bytes.len() & !3];
     let drawn = [whole, &1u32.to_le_bytes().repeat(8192)].concat();
     let rng = TestRng::from_seed(RngAlgorithm::PassThrough, &drawn);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A choice between strategies that takes no more of a fuzzer's bytes than what it chooses.
+//! A choice between strategies that consumes only the fuzzer's bytes of the chosen one.
 //!
-//! `prop_oneof!` puts half of them aside for each alternative it could fall back to when a case is
-//! made smaller, so few are left after some choices. This one never falls back.
+//! `prop_oneof!` reserves half of the bytes for each alternative to which it could shrink, so few
+//! bytes are left after some choices. This choice never shrinks.
 
 use proptest::prelude::*;
 use proptest::strategy::{NewTree, ValueTree};
 use proptest::test_runner::TestRunner;
 
-/// Alternatives, each with its weight.
+/// Alternative strategies, each with its weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Pick<T>(pub(crate) Vec<(u32, BoxedStrategy<T>)>);
 
@@ -30,7 +30,7 @@ impl<T: std::fmt::Debug> Strategy for Pick<T> {
     }
 }
 
-/// As `prop_oneof!`.
+/// Creates a [`Pick`], with the syntax of `prop_oneof!`.
 macro_rules! pick {
     ($($weight:literal => $strategy:expr),+ $(,)?) => {
         $crate::common::pick::Pick(vec![$(($weight, $strategy.boxed())),+])
@@ -39,7 +39,7 @@ macro_rules! pick {
 }
 pub(crate) use pick;
 
-/// As `prop::option::of`, with as many of either.
+/// Generates `None` or a value, with equal weight, like `prop::option::of`.
 pub(crate) fn option<T: Clone + std::fmt::Debug + 'static>(
     strategy: impl Strategy<Value = T> + 'static,
 ) -> Pick<Option<T>> {

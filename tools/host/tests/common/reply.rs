@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls with what they are answered, and what the replies must be.
+//! Calls with results, and a model of their Replies.
 
 use super::*;
 use svcrdma_proto::encode;
@@ -8,16 +8,16 @@ use svcrdma_proto::header::*;
 use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Form, Payload, ReplyPlan, WriteCursor, MAX_PAYLOADS};
 
-/// Content of the client's memory before it is written to.
+/// The value of bytes of the client's memory that were not written.
 pub(crate) const FRESH: u8 = 0xcc;
 
 /// The segments of a chunk.
 pub(crate) type Chunk = Vec<Seg>;
 
-/// A Call and what it is answered.
+/// A Call and its results.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// Lengths of the segments.
+    /// The lengths of the segments of each Write chunk.
     pub(crate) writes: Vec<Vec<u32>>,
     pub(crate) reply: Option<Vec<u32>>,
     pub(crate) len: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(crate) limit: u32,
 }
 
-/// A Call as received, with the client's memory behind it.
+/// A received Call and the client's memory.
 pub(crate) struct Client {
     memory: Memory,
     spec: Spec,
@@ -71,8 +71,8 @@ impl Client {
         )
     }
 
-    /// Carries out the RDMA Writes of `plan`; none exceeds a segment or writes a byte twice, and
-    /// together they are as long as it says.
+    /// Executes the RDMA Writes of `plan`. Checks that none exceeds a segment or writes a byte
+    /// twice, and that their total length is that of the plan.
     pub(crate) fn write(&mut self, plan: &ReplyPlan, stream: &[u8], cuts: &[u32]) {
         let mut written = 0;
         let mut cuts = Cuts::new(cuts);
@@ -81,7 +81,7 @@ impl Client {
             assert!(op.len > 0);
             let len = cuts.next(op.len);
             let bytes = &stream[op.src as usize..(op.src + len) as usize];
-            // The whole operation is within the segment.
+            // The whole operation must be within the segment.
             self.memory.read(op.handle, op.remote, op.len);
             self.memory.write(op.handle, op.remote, bytes, FRESH);
             cursor.advance(plan, &self.header, &self.msg, len);
@@ -92,7 +92,8 @@ impl Client {
         assert_eq!(cursor.peek(plan, &self.header, &self.msg), None);
     }
 
-    /// Returns what a chunk that came back holds; the bytes behind the lengths must be untouched.
+    /// Returns the contents of a returned chunk. Checks that the bytes beyond its lengths are
+    /// untouched.
     pub(crate) fn chunk(&mut self, offered: &[Seg], returned: &[Seg]) -> Vec<u8> {
         assert_eq!(offered.len(), returned.len());
         let (mut out, mut full) = (Vec::new(), true);
@@ -112,7 +113,7 @@ impl Client {
     }
 }
 
-/// Parses a reply as a client does; returns procedure, chunks and what follows them.
+/// Parses a Reply as a client does. Returns procedure, chunks and the rest.
 pub(crate) fn parse(sent: &[u8]) -> (u32, Vec<Chunk>, Option<Chunk>, &[u8]) {
     let mut words = sent
         .chunks_exact(4)
@@ -144,7 +145,7 @@ pub(crate) fn parse(sent: &[u8]) -> (u32, Vec<Chunk>, Option<Chunk>, &[u8]) {
     (proc, writes, reply, &sent[used..])
 }
 
-/// What the reply must be: the payloads reduced and the form.
+/// Returns the expected Reply: the payloads that are moved to chunks, and the form.
 pub(crate) fn model(case: &Case) -> (Vec<(Payload, u32)>, Form) {
     let (mut reduced, mut end) = (Vec::new(), 0u64);
     for payload in &case.payloads {
@@ -161,7 +162,7 @@ pub(crate) fn model(case: &Case) -> (Vec<(Payload, u32)>, Form) {
         end = stop.next_multiple_of(4).min(case.len.into());
         let room = case.writes[nth].iter().sum::<u32>();
         if room == 0 {
-            // It stays in the stream, and the chunk is used up.
+            // The payload stays in the stream, and the chunk counts as used.
             let offset = payload.offset;
             reduced.push((Payload { offset, len: 0 }, 0));
             continue;
@@ -186,7 +187,7 @@ pub(crate) fn model(case: &Case) -> (Vec<(Payload, u32)>, Form) {
     (reduced, form)
 }
 
-/// Runs a case to the end and compares it with the model.
+/// Executes a case and compares it with the model.
 pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     let stream: Vec<u8> = (0..case.len).map(|at| (at % 199) as u8).collect();
     let mut client = Client::new(case);
@@ -212,19 +213,7 @@ pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     );
     prop_assert_eq!(short, None);
 
-    let mut kept = Vec::new();
-    let mut last = 0;
-    for range in plan.kept() {
-        prop_assert!(range.start < range.end && range.start >= last);
-        last = range.end;
-        kept.extend(&stream[range.start as usize..range.end as usize]);
-    }
-    let mut expected = stream.clone();
-    for (payload, gone) in reduced.iter().rev() {
-        expected.drain(payload.offset as usize..(payload.offset + gone) as usize);
-    }
-    prop_assert_eq!(&kept, &expected);
-
+    let kept = check_kept(&plan, &stream, &reduced)?;
     let mut sent = out[..length].to_vec();
     if form == Form::Inline {
         prop_assert_eq!(plan.inline_len() as usize, kept.len());
@@ -259,6 +248,27 @@ pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     Ok(())
 }
 
+/// Checks the ranges that stay in the stream. Returns their bytes.
+fn check_kept(
+    plan: &ReplyPlan,
+    stream: &[u8],
+    reduced: &[(Payload, u32)],
+) -> Result<Vec<u8>, TestCaseError> {
+    let mut kept = Vec::new();
+    let mut last = 0;
+    for range in plan.kept() {
+        prop_assert!(range.start < range.end && range.start >= last);
+        last = range.end;
+        kept.extend(&stream[range.start as usize..range.end as usize]);
+    }
+    let mut expected = stream.to_vec();
+    for (payload, gone) in reduced.iter().rev() {
+        expected.drain(payload.offset as usize..(payload.offset + gone) as usize);
+    }
+    prop_assert_eq!(&kept, &expected);
+    Ok(kept)
+}
+
 pub(crate) fn lengths(max: usize) -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(pick![0..40u32, 100..3000u32], 0..=max)
 }
@@ -278,7 +288,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
                 let offset = at + gap * 4;
                 at = (offset + len).next_multiple_of(4);
                 payloads.push(match odd {
-                    // Marks no encoder should make.
+                    // Marks that no encoder should make.
                     0 => Payload {
                         offset: offset + 1,
                         len,
@@ -308,7 +318,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         })
 }
 
-/// Cases with chunks made to measure, so that most replies are sent.
+/// Generates cases with chunks of the required lengths, so that most Replies are sent.
 pub(crate) fn fitting() -> impl Strategy<Value = Case> {
     (case(), 0..2u32, 1..50u32).prop_map(|(mut case, room, split)| {
         let fit = |len: u32, room| vec![len / split, 0, len - len / split + room];

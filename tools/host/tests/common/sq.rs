@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posts and completions on a send queue, counted without wrapping.
+//! Posts and completions of a send queue, compared with a model whose numbers do not wrap.
 
 use super::*;
 use svcrdma_proto::sq::{Signals, SqSlots};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// So many entries are posted.
+    /// This number of entries is posted.
     Post(u32),
-    /// The entry so many behind the oldest completes.
+    /// The entry this far behind the oldest completes.
     Retire(u32),
-    /// A Send asks whether it is signalled; it holds something or not.
+    /// A Send is posted, which holds resources if true.
     Send(bool),
 }
 
-/// The depth of a queue and what happens to it.
+/// The depth of a queue and its events.
 pub(crate) type Events = (u32, Vec<Event>);
 
 pub(crate) fn events() -> impl Strategy<Value = Events> {
@@ -25,12 +25,12 @@ pub(crate) fn events() -> impl Strategy<Value = Events> {
         number().prop_map(Event::Retire),
         any::<bool>().prop_map(Event::Send),
     ];
-    // A deep queue has its sequence numbers wrap after two events.
+    // In a deep queue the sequence numbers wrap after two events.
     let depth = pick![0..24u32, any::<u32>(), Just(u32::MAX)];
     (depth, prop::collection::vec(event, 0..200))
 }
 
-/// The queue agrees with one whose sequence numbers never wrap.
+/// Checks that the queue agrees with a model whose sequence numbers never wrap.
 pub(crate) fn check((depth, events): &Events) -> Verdict {
     let (mut queue, mut signals) = (SqSlots::new(*depth), Signals::new());
     let (mut posted, mut retired, mut unsignalled) = (0u64, 0u64, 0);
@@ -59,7 +59,7 @@ pub(crate) fn check((depth, events): &Events) -> Verdict {
         prop_assert_eq!(u64::from(queue.room()), u64::from(*depth) - outstanding);
         prop_assert_eq!(queue.is_empty(), outstanding == 0);
         prop_assert_eq!(queue.oldest(), (outstanding > 0).then_some(retired as u32));
-        // As many slots as entries, used in turn: no two of those outstanding have the same.
+        // There is a slot per entry; outstanding entries have different slots.
         for entry in [retired, retired + outstanding / 2, posted.saturating_sub(1)] {
             if (retired..posted).contains(&entry) {
                 let slot = (entry % u64::from(*depth)) as usize;
