@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by the scripts: messages, refusals, the cache.
+# Functions that scripts source: messages, checks of prerequisites, the cache.
 # shellcheck shell=bash
 
 # shellcheck disable=SC2034 # these are for those who source us
 top=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
-# A folder of our own wherever it is: what nobody needs any more is removed from it.
+# The folder must hold nothing else, as unused entries are removed from it.
 # shellcheck disable=SC2034
 cache=${SVCRDMA_CACHE:-/var/cache}/svcrdma
-# The Debian release that has the toolchain the packaged kernels were built with.
+# The Debian release whose toolchain built the packaged kernels.
 # shellcheck disable=SC2034
 release=trixie
 
-# Where su leaves it out.
+# su may leave these folders out.
 PATH=$PATH:/usr/sbin:/sbin
 
 say() { echo "svcrdma: $*" >&2; }
@@ -21,7 +21,7 @@ need_root() {
 	[[ $EUID -eq 0 ]] || die "$1 needs root: run it as root (sudo make ...)"
 }
 
-# need_space MIB DIR: before a folder is filled, not after an hour.
+# need_space MIB DIR: fails early if the disk of DIR has too little space.
 need_space() {
 	local have
 	mkdir -p "$2" || die "cannot create $2: run as root"
@@ -30,7 +30,7 @@ need_space() {
 		die "no space: $2 has $have MiB free and $1 are needed; free some, or set SVCRDMA_CACHE to another disk"
 }
 
-# need_tools COMMAND:PACKAGE...: installs what the host lacks.
+# need_tools COMMAND:PACKAGE...: installs the packages whose commands the host lacks.
 need_tools() {
 	local t missing=()
 	for t; do command -v "${t%%:*}" >/dev/null || missing+=("${t##*:}"); done
@@ -46,7 +46,7 @@ need_tools() {
 		die "cannot install ${missing[*]}: install them by hand (log: $cache/host-tools.log)"
 }
 
-# key FILE|STRING...: a name for everything an artefact is made from.
+# key FILE|STRING...: prints a hash of all inputs of an artefact.
 key() {
 	local a
 	for a; do
@@ -54,12 +54,12 @@ key() {
 	done | sha256sum | cut -c1-12
 }
 
-# used DIR...: of the cache, so that fill knows what nobody needs any more.
+# used DIR...: marks cache entries as used, so that fill keeps them.
 used() { touch -c "$@" 2>/dev/null || true; }
 
-# fill DIR MIB COMMAND...: makes the cache entry DIR once. COMMAND gets a
-# temporary folder as its last argument, which becomes DIR if it succeeds;
-# others who want the same wait for the lock.
+# fill DIR MIB COMMAND...: creates the cache entry DIR if it does not exist. COMMAND gets a
+# temporary folder as its last argument, which becomes DIR if COMMAND succeeds. Concurrent callers
+# wait for the lock.
 fill() {
 	local dir=$1 mib=$2
 	shift 2
@@ -68,7 +68,7 @@ fill() {
 	(
 		flock 9
 		[[ -e $dir ]] && exit
-		# We hold the lock: what is there is of a run that was killed.
+		# The lock is held, so a temporary folder is left from a killed run.
 		rm -rf "$dir.tmp"
 		trap 'rm -rf "$dir.tmp"' EXIT
 		mkdir "$dir.tmp"
@@ -77,7 +77,7 @@ fill() {
 			die "could not make $(basename "$dir"); whole log: $dir.log"
 		}
 		mv -T "$dir.tmp" "$dir"
-		# Of the same kind, what nobody has used for a month.
+		# Remove entries of the same kind that were not used for a month.
 		find "$(dirname "$dir")" -maxdepth 1 -name "$(basename "$dir" | sed 's/-.*//')-*" -mtime +30 -exec rm -rf {} +
 	) 9>"$dir.lock"
 }
