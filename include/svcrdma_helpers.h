@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What rust/helpers.c fills in for Rust, where the kernel's own type
- * differs between versions.
+ * Types that rust/helpers.c fills in for Rust, because the kernel's own types differ between
+ * versions.
  */
 #ifndef _SVCRDMA_HELPERS_H
 #define _SVCRDMA_HELPERS_H
 
 #include <linux/types.h>
 
-/* The limits of an RDMA device that a server meets. */
+/* The properties of an RDMA device that matter to the server. */
 struct svcrdma_limits {
 	u32 max_qp_wr;
 	u32 max_send_sge;
@@ -16,11 +16,11 @@ struct svcrdma_limits {
 	u32 max_cqe;
 	u32 max_qp_init_rd_atom;
 	u32 num_comp_vectors;
-	/* Pages of a memory region; 0 if there are none of the kind that is needed. */
+	/* The pages that a memory region can hold; 0 without fast registration. */
 	u32 max_mr_pages;
-	/* Send With Invalidate works. */
+	/* The device supports Send With Invalidate. */
 	bool mem_mgt_extensions;
-	/* RDMA Read sinks need a memory registration. */
+	/* The sinks of RDMA Reads must be registered. */
 	bool iwarp;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What C offers as an inline function or a macro, for Rust. Grouped by the
- * header it comes from; no decisions are made here.
+ * Makes inline functions and macros of C callable from Rust. The functions are grouped by the
+ * header of what they wrap, and decide nothing.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -42,7 +42,7 @@ void *svcrdma_helper_page_address(struct page *page)
 	return page_address(page);
 }
 
-/* Whether the caller's reference is the only one and nobody can find the page. */
+/* Returns true if the caller holds the only reference and no lookup can find the page. */
 bool svcrdma_helper_page_is_private(struct page *page)
 {
 	return !PageCompound(page) && page_ref_count(page) == 1 &&
@@ -134,9 +134,9 @@ void svcrdma_helper_xprt_clear_flag(struct svc_xprt *xprt, u32 flag)
 }
 
 /*
- * The requests that threads have at hand, deferred ones not included: see
- * svc_xprt_reserve_slot() and svc_xprt_release_slot(). What a thread has stored before
- * the end of its request is seen with its end.
+ * Returns the number of requests that threads process, without deferred ones: see
+ * svc_xprt_reserve_slot() and svc_xprt_release_slot(). The acquire makes visible what a thread has
+ * stored before the end of its request.
  */
 int svcrdma_helper_xprt_running(const struct svc_xprt *xprt)
 {
@@ -148,7 +148,7 @@ bool svcrdma_helper_xprt_test_flag(const struct svc_xprt *xprt, u32 flag)
 	return test_bit(flag, &xprt->xpt_flags);
 }
 
-/* Whether its service has a listener of another class. */
+/* Returns true if the service of xprt has a listener of another class. */
 bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 {
 	struct svc_serv *serv = xprt->xpt_server;
@@ -163,8 +163,9 @@ bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 }
 
 /*
- * The port of the remote address is 0: see the duplicate reply cache. Requests of
- * a client on this host are throttled by what they write themselves.
+ * Sets the port of the remote address to 0, so that the duplicate reply cache, which compares
+ * address and port, recognises a client after a reconnect. XPT_LOCAL marks a client on this host,
+ * whose writes nfsd throttles only against the device that they go to (PF_LOCAL_THROTTLE).
  */
 void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local,
 				   struct sockaddr *remote)
@@ -181,7 +182,7 @@ void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local
 		set_bit(XPT_LOCAL, &xprt->xpt_flags);
 }
 
-/* Frees a transport that was never published; the put takes a module reference. */
+/* Frees a transport that was never published. The put drops a module reference. */
 void svcrdma_helper_xprt_abandon(struct svc_xprt *xprt)
 {
 	__module_get(xprt->xpt_class->xcl_owner);
@@ -193,13 +194,13 @@ size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
 	return svc_addr_len(addr);
 }
 
-/* The ports do not count. */
+/* Compares the addresses without their ports. */
 bool svcrdma_helper_addr_same_host(const struct sockaddr *one, const struct sockaddr *other)
 {
 	return rpc_cmp_addr(one, other);
 }
 
-/* The interface that a link-local address belongs to, which the connection manager leaves out. */
+/* Sets the scope of a link-local address, which the connection manager does not fill in. */
 void svcrdma_helper_addr_set_scope(struct sockaddr *addr, const struct rdma_cm_id *id)
 {
 	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)addr;
@@ -226,9 +227,8 @@ u32 svcrdma_helper_serv_maxpages(const struct svc_xprt *xprt)
 }
 
 /*
- * RDMA has no ports that only root may use: creating a queue pair is what the
- * fabric's administrator controls, so every peer counts as secure. The DRC takes
- * rq_prot as a part of its key.
+ * RDMA has no privileged ports. Who may create queue pairs is up to the administrator of the
+ * fabric, so every peer counts as secure. rq_prot is part of the key of the duplicate reply cache.
  */
 void svcrdma_helper_rqst_begin(struct svc_rqst *rqstp)
 {
@@ -240,7 +240,7 @@ void svcrdma_helper_rqst_begin(struct svc_rqst *rqstp)
 	svc_xprt_copy_addrs(rqstp, rqstp->rq_xprt);
 }
 
-/* Whether the results go out as they were encoded: no integrity, no privacy. */
+/* Returns true if results are sent as they were encoded, without integrity or privacy. */
 bool svcrdma_helper_rqst_is_plain(struct svc_rqst *rqstp)
 {
 	switch (svc_auth_flavor(rqstp)) {
@@ -289,7 +289,7 @@ static void xprt_free_strings(struct rpc_xprt *xprt)
 		kfree(xprt->address_strings[i]);
 }
 
-/* The transport of callbacks to a peer is bound and connected from the beginning. */
+/* Initialises a callback transport, which is bound and connected from the beginning. */
 int svcrdma_helper_xprt_set_peer(struct rpc_xprt *xprt, const struct xprt_create *args)
 {
 	static const struct rpc_timeout timeout = {
@@ -326,7 +326,7 @@ int svcrdma_helper_xprt_set_peer(struct rpc_xprt *xprt, const struct xprt_create
 	return 0;
 }
 
-/* Makes it the connection's, unless that has one: nfsd sets up one for each client at a time. */
+/* Sets the callback transport of svc, unless another client has just set one. */
 bool svcrdma_helper_xprt_publish(struct rpc_xprt *xprt, struct svc_xprt *svc)
 {
 	return !cmpxchg(&svc->xpt_bc_xprt, NULL, xprt);
@@ -342,13 +342,13 @@ void svcrdma_helper_put_module(void)
 	module_put(THIS_MODULE);
 }
 
-/* Waits until each task has slept or left the kernel, so has left what it was in. Sleeps. */
+/* Waits until each task has left the code that it is running now: has slept or left the kernel. */
 void svcrdma_helper_wait_for_tasks(void)
 {
 	synchronize_rcu_tasks();
 }
 
-/* Frees a transport of callbacks. */
+/* Frees a callback transport. */
 void svcrdma_helper_xprt_discard(struct rpc_xprt *xprt)
 {
 	xprt_free_strings(xprt);
@@ -403,7 +403,7 @@ void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *
 	out->iwarp = rdma_protocol_iwarp(dev, rdma_start_port(dev));
 }
 
-/* A copy, as the device may be given another name. */
+/* Copies the name, as the device may be renamed. */
 void svcrdma_helper_device_name(const struct ib_device *dev, char *buf, size_t len)
 {
 	strscpy(buf, dev->name, len);
@@ -445,8 +445,8 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 }
 
 /*
- * Puts whole pages, at the address iova, into a memory region that is not valid; returns how
- * many it has.
+ * Sets up an invalid memory region for whole pages at the address iova. Returns the number of pages
+ * that it covers.
  */
 int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 *addrs,
 			  u32 count, u64 iova)
@@ -499,7 +499,7 @@ int svcrdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
 	return ib_dma_mapping_error(dev, addr);
 }
 
-/* The CPU has written to the page, or may still: what it has written stays. */
+/* Unmaps without a sync, which could overwrite what the CPU has written to the page. */
 void svcrdma_helper_ib_dma_unmap_page_as_is(struct ib_device *dev, u64 addr)
 {
 	if (!ib_uses_virt_dma(dev))
@@ -507,7 +507,7 @@ void svcrdma_helper_ib_dma_unmap_page_as_is(struct ib_device *dev, u64 addr)
 				     DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-/* A page that the device receives in goes to the device, or comes back from it. */
+/* Hands a page for Receives to the device, or takes it back for the CPU. */
 void svcrdma_helper_ib_dma_sync_receive(struct ib_device *dev, u64 addr, bool to_device)
 {
 	if (to_device)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What bindgen made of the headers of sunrpc and RDMA, of our trace events and of helpers.c.
+//! Bindings that bindgen generates from the headers of sunrpc and RDMA, the trace events and
+//! helpers.c.
 //!
-//! Only `support`, `rdma` and `sunrpc` see this crate. Types that `kernel::bindings` has are shared with it.
+//! Only `support`, `rdma` and `sunrpc` use this crate. Types that `kernel::bindings` has are
+//! re-exported from there.
 
 #![allow(
     clippy::all,
@@ -22,12 +24,12 @@
 )]
 
 mod raw {
-    // Whatever the generated files define shadows the names of this import.
+    // Definitions in the generated files shadow this glob import.
     pub use kernel::bindings::*;
     use kernel::ffi;
     use pin_init::{MaybeZeroable, Zeroable};
 
-    // SAFETY: A newtype around `Storage`.
+    // SAFETY: The type is a newtype around `Storage`, which is `Zeroable`.
     unsafe impl<Storage> Zeroable for __BindgenBitfieldUnit<Storage> where Storage: Zeroable {}
 
     include!(concat!(env!("SVCRDMA_OBJ"), "/rust/bindings/generated.rs"));

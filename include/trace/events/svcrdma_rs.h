@@ -6,7 +6,10 @@
 #define _TRACE_SVCRDMA_RS_H
 #include <linux/tracepoint.h>
 
-/* A connection was accepted, or could not be: status is an errno. */
+/*
+ * A connection request was accepted (status is 0) or failed (status is a negative errno). receive
+ * and send are the inline thresholds in bytes, credits is the initial grant.
+ */
 TRACE_EVENT(svcrdma_rs_accept,
 	TP_PROTO(u64 conn, int status, u32 receive, u32 send, u32 credits),
 	TP_ARGS(conn, status, receive, send, credits),
@@ -30,8 +33,9 @@ TRACE_EVENT(svcrdma_rs_accept,
 );
 
 /*
- * A Call was received: its bytes in pages once its Read chunks have come, its Write chunks, whether
- * it has a Reply chunk.
+ * A Call was received in a message of len bytes. read is the number of bytes in pages once its Read
+ * chunks are pulled, writes the number of its Write chunks, and reply is 1 if it offers a Reply
+ * chunk.
  */
 TRACE_EVENT(svcrdma_rs_call,
 	TP_PROTO(u64 conn, u32 xid, u32 len, u32 read, u32 writes, u32 reply),
@@ -57,7 +61,10 @@ TRACE_EVENT(svcrdma_rs_call,
 		  __entry->read, __entry->writes, __entry->reply)
 );
 
-/* A reply is sent: bytes of the RPC message, how many of them inline, credits granted. */
+/*
+ * A Reply is sent. len is the length of the RPC message in bytes, inline the part of it in the
+ * Send; the rest is moved by RDMA Write. credits is the grant.
+ */
 TRACE_EVENT(svcrdma_rs_reply,
 	TP_PROTO(u64 conn, u32 xid, u32 len, u32 sent, u32 credits),
 	TP_ARGS(conn, xid, len, sent, credits),
@@ -80,7 +87,7 @@ TRACE_EVENT(svcrdma_rs_reply,
 		  __entry->sent, __entry->credits)
 );
 
-/* A connection starts to close: cause as in rust/svc/cause.rs, detail with it. */
+/* A connection starts to close. cause and detail are defined in rust/svc/close_reason.rs. */
 TRACE_EVENT(svcrdma_rs_close,
 	TP_PROTO(u64 conn, u32 cause, int detail),
 	TP_ARGS(conn, cause, detail),
@@ -98,7 +105,7 @@ TRACE_EVENT(svcrdma_rs_close,
 		  __entry->conn, __entry->cause, __entry->detail)
 );
 
-/* The hardware half of a connection is gone. */
+/* The endpoint of a connection, its hardware half, was destroyed. */
 TRACE_EVENT(svcrdma_rs_dead,
 	TP_PROTO(u64 conn),
 	TP_ARGS(conn),
@@ -107,7 +114,7 @@ TRACE_EVENT(svcrdma_rs_dead,
 	TP_printk("conn=%llu", __entry->conn)
 );
 
-/* A message that could not be decoded or served: reason as in rust/proto/error.rs. */
+/* A message could not be decoded or served. reason is defined in rust/proto/error.rs. */
 TRACE_EVENT(svcrdma_rs_malformed,
 	TP_PROTO(u64 conn, u32 xid, u32 reason, u32 len),
 	TP_ARGS(conn, xid, reason, len),
@@ -127,7 +134,7 @@ TRACE_EVENT(svcrdma_rs_malformed,
 		  __entry->conn, __entry->xid, __entry->reason, __entry->len)
 );
 
-/* A reply whose form is ERR_CHUNK: no chunk takes it. */
+/* A Reply of len bytes fits neither inline nor in the client's chunks, so ERR_CHUNK is sent. */
 TRACE_EVENT(svcrdma_rs_refused,
 	TP_PROTO(u64 conn, u32 xid, u32 len),
 	TP_ARGS(conn, xid, len),
