@@ -29,7 +29,8 @@ pub(crate) enum Stage {
     /// The server is writing a Reply chunk.
     ReplyChunk,
     /// The server cannot send its reply, because no Receive is posted. This lasts until the
-    /// connection ends, as the peer requests RNR retries without limit (see [`crate::peer::offer`]).
+    /// connection ends, as the peer requests RNR retries without limit (see
+    /// [`crate::peer::offer`]).
     NoReceive,
     /// As `NoReceive`, with more Calls than the server's send queue has room for replies.
     NoReceiveCalls,

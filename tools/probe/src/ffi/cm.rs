@@ -112,8 +112,8 @@ impl Id {
         let source = source
             .as_mut()
             .map_or(ptr::null_mut(), SockAddr::as_mut_ptr);
-        // SAFETY: valid by the invariant; both addresses live through the call, and the source may be
-        // NULL.
+        // SAFETY: valid by the invariant; both addresses live through the call, and the source may
+        // be NULL.
         let result =
             unsafe { bindings::rdma_resolve_addr(self.as_ptr(), source, addr.as_mut_ptr(), ms) };
         check("rdma_resolve_addr", result)?;
