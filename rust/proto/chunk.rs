@@ -2,15 +2,16 @@
 
 //! Segments and the three chunk lists of a Call (RFC 8166, sections 3.4 and 4.3).
 //!
-//! A list is a span of the received message: where its first element lies and how many there are.
-//! [`decode`](crate::header::decode) makes them after it has walked the whole list, so iterating
-//! never runs out of the message that was decoded.
+//! A list is a span of the received message: the offset of its first element and the number of its
+//! elements. [`decode`](crate::decode::decode) makes the lists after it has walked over all their
+//! elements, so iterators never reach the end of the message that was decoded.
 
 use crate::error::Reason;
 use crate::wire;
 use crate::wire::Reader;
 
-/// Most Write chunks of a Call. RFC 8267, section 6.4.2, wants one at least.
+/// The most Write chunks that the server accepts in a Call. RFC 8267, section 6.4.2, demands at least
+/// one.
 pub const MAX_WRITE_CHUNKS: u32 = 16;
 
 /// Bytes of a segment on the wire: handle, length, offset.
@@ -19,21 +20,21 @@ pub(crate) const SEGMENT_LEN: u32 = 16;
 /// Bytes of a Read list element: discriminator, position, segment.
 const READ_LEN: u32 = 24;
 
-/// A piece of the client's memory (`xdr_rdma_segment`, RFC 8166, section 3.4.3).
+/// A range of the client's memory (`xdr_rdma_segment`, RFC 8166, section 3.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Steering tag (rkey) that the memory is registered under.
+    /// Steering tag (rkey) of the memory.
     pub handle: u32,
-    /// Length in bytes; in a Write or Reply chunk of a Call an upper bound.
+    /// Length in bytes. In a Write chunk or a Reply chunk of a Call it is an upper bound.
     pub length: u32,
-    /// Address of the first byte, in the client's terms.
+    /// Address of the first byte in the client's address space.
     pub offset: u64,
 }
 
 impl Segment {
-    /// Reads the segment at byte `at` of `msg`.
-    fn read(msg: &[u8], at: u32) -> Option<Self> {
-        let raw = u128::from_be_bytes(*wire::bytes(msg, at)?);
+    /// Reads the segment at byte `at` of `message`.
+    fn read(message: &[u8], at: u32) -> Option<Self> {
+        let raw = u128::from_be_bytes(*wire::bytes(message, at)?);
         Some(Self {
             handle: (raw >> 96) as u32,
             length: (raw >> 64) as u32,
@@ -44,25 +45,38 @@ impl Segment {
 
 /// An element of the Read list (`xdr_read_chunk`, RFC 8166, section 3.4.5).
 ///
-/// All elements of one position form one Read chunk, in the order of the list.
+/// All elements with the same position form one Read chunk, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// Where the chunk's first byte lies in the unreduced Call, in bytes.
+    /// Offset of the first byte of the chunk in the unreduced Call, in bytes.
     pub position: u32,
     /// The client's memory.
     pub segment: Segment,
 }
 
-/// Yields `count` spans of the wire form, `step` bytes apart.
+impl ReadSegment {
+    /// Reads the Read list element whose discriminator is at byte `at` of `message`.
+    fn read(message: &[u8], at: u32) -> Option<Self> {
+        Some(Self {
+            position: wire::word(message, at.checked_add(4)?)?,
+            segment: Segment::read(message, at.checked_add(8)?)?,
+        })
+    }
+}
+
+/// The offsets of list elements of equal size.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
+    /// Offset of the next element.
     at: u32,
+    /// Elements that are left.
     left: u32,
+    /// Bytes of an element.
     step: u32,
 }
 
 impl Steps {
-    /// Takes the next offset.
+    /// Returns the next offset.
     fn take(&mut self) -> Option<u32> {
         self.left = self.left.checked_sub(1)?;
         let at = self.at;
@@ -71,32 +85,33 @@ impl Steps {
     }
 }
 
-/// One Read chunk as a whole.
+/// A Read chunk: all elements of the Read list with one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadChunk {
-    /// Where its first byte lies in the unreduced Call, in bytes.
+    /// Offset of the first byte of the chunk in the unreduced Call, in bytes.
     pub(crate) position: u32,
-    /// Bytes of all its segments.
+    /// Bytes of all segments.
     pub(crate) len: u64,
 }
 
 /// The Read list of a Call (RFC 8166, section 4.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadList {
-    /// Offset of the first element's discriminator.
+pub(crate) struct ReadList {
+    /// Offset of the discriminator of the first element.
     at: u32,
+    /// Number of elements.
     count: u32,
 }
 
 impl ReadList {
     /// A list without elements.
-    pub const EMPTY: Self = Self { at: 0, count: 0 };
+    pub(crate) const EMPTY: Self = Self { at: 0, count: 0 };
 
-    /// Takes a Read list off `reader`.
+    /// Reads a Read list from `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
         let at = reader.at();
         let mut count = 0u32;
-        while present(reader)? {
+        while is_present(reader)? {
             // Position and segment.
             reader.skip(1, 4 + SEGMENT_LEN).ok_or(Reason::Truncated)?;
             count = count.saturating_add(1);
@@ -104,20 +119,15 @@ impl ReadList {
         Ok(Self { at, count })
     }
 
-    /// Whether the client offered no Read chunk.
-    pub fn is_empty(&self) -> bool {
+    /// Returns true if the list has no elements.
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether all positions are multiples of 4.
-    pub(crate) fn is_aligned(&self, msg: &[u8]) -> bool {
-        self.iter(msg).all(|read| read.position & 3 == 0)
-    }
-
     /// Returns the elements in the order of the list.
-    pub fn iter<'a>(&self, msg: &'a [u8]) -> ReadSegments<'a> {
+    pub(crate) fn iter<'m>(&self, message: &'m [u8]) -> ReadSegments<'m> {
         ReadSegments {
-            msg,
+            message,
             steps: Steps {
                 at: self.at,
                 left: self.count,
@@ -127,30 +137,28 @@ impl ReadList {
     }
 
     /// Returns element number `index`.
-    pub(crate) fn get(&self, msg: &[u8], index: u32) -> Option<ReadSegment> {
+    pub(crate) fn get(&self, message: &[u8], index: u32) -> Option<ReadSegment> {
         if index >= self.count {
             return None;
         }
         let at = index.checked_mul(READ_LEN)?.checked_add(self.at)?;
-        read_segment(msg, at)
+        ReadSegment::read(message, at)
     }
 
-    /// Returns the length of the chunk at `position`, in bytes; `None` when there is none.
-    pub(crate) fn len_at(&self, msg: &[u8], position: u32) -> Option<u64> {
+    /// Returns the length of the chunk at `position` in bytes, or `None` if no chunk is there.
+    pub(crate) fn len_at(&self, message: &[u8], position: u32) -> Option<u64> {
         let mut len = None;
-        for read in self.iter(msg).filter(|read| read.position == position) {
-            len = Some(u64::saturating_add(
-                len.unwrap_or(0),
-                u64::from(read.segment.length),
-            ));
+        for read in self.iter(message).filter(|read| read.position == position) {
+            let sum = len.unwrap_or(0u64);
+            len = Some(sum.saturating_add(u64::from(read.segment.length)));
         }
         len
     }
 
-    /// Returns the chunk with the lowest position behind `position`.
-    pub(crate) fn next_chunk(&self, msg: &[u8], position: u32) -> Option<ReadChunk> {
+    /// Returns the chunk with the lowest position above `position`.
+    pub(crate) fn next_chunk(&self, message: &[u8], position: u32) -> Option<ReadChunk> {
         let mut found: Option<ReadChunk> = None;
-        for read in self.iter(msg).filter(|read| read.position > position) {
+        for read in self.iter(message).filter(|read| read.position > position) {
             let length = u64::from(read.segment.length);
             match &mut found {
                 Some(chunk) if chunk.position < read.position => {}
@@ -169,18 +177,10 @@ impl ReadList {
     }
 }
 
-/// Reads the Read list element whose discriminator lies at byte `at`.
-fn read_segment(msg: &[u8], at: u32) -> Option<ReadSegment> {
-    Some(ReadSegment {
-        position: wire::word(msg, at.checked_add(4)?)?,
-        segment: Segment::read(msg, at.checked_add(8)?)?,
-    })
-}
-
-/// Iterator over a [`ReadList`].
+/// Iterator over the elements of a Read list.
 #[derive(Clone, Debug)]
-pub struct ReadSegments<'a> {
-    msg: &'a [u8],
+pub struct ReadSegments<'m> {
+    message: &'m [u8],
     steps: Steps,
 }
 
@@ -188,80 +188,102 @@ impl Iterator for ReadSegments<'_> {
     type Item = ReadSegment;
 
     fn next(&mut self) -> Option<ReadSegment> {
-        read_segment(self.msg, self.steps.take()?)
+        ReadSegment::read(self.message, self.steps.take()?)
     }
 }
 
-/// A Write chunk or a Reply chunk: segments filled in order (RFC 8166, section 3.4.6).
+/// The place of a Write chunk or a Reply chunk in its message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// Offset of the first segment.
     at: u32,
+    /// Number of segments.
     count: u32,
 }
 
 impl Chunk {
-    /// Takes a chunk, from its segment count on, off `reader`.
-    pub(crate) fn parse(reader: &mut Reader<'_>) -> Option<Self> {
+    /// Reads a chunk, beginning at its segment count, from `reader`.
+    fn parse(reader: &mut Reader<'_>) -> Option<Self> {
         let count = reader.word()?;
         let at = reader.at();
         reader.skip(count, SEGMENT_LEN)?;
         Some(Self { at, count })
     }
 
-    /// Takes a Reply chunk off `reader`, which may be absent (RFC 8166, section 4.3.3).
+    /// Reads a Reply chunk, which may be absent, from `reader` (RFC 8166, section 4.3.3).
     pub(crate) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Reason> {
-        if !present(reader)? {
+        if !is_present(reader)? {
             return Ok(None);
         }
         Self::parse(reader).map(Some).ok_or(Reason::Truncated)
     }
 
+    /// Returns this chunk of `message`.
+    pub(crate) fn of(self, message: &[u8]) -> WriteChunk<'_> {
+        WriteChunk {
+            message,
+            chunk: self,
+        }
+    }
+
+    /// Returns segment number `index`.
+    pub(crate) fn get(&self, message: &[u8], index: u32) -> Option<Segment> {
+        if index >= self.count {
+            return None;
+        }
+        let at = index.checked_mul(SEGMENT_LEN)?.checked_add(self.at)?;
+        Segment::read(message, at)
+    }
+}
+
+/// A Write chunk or a Reply chunk. Its segments are filled in their order (RFC 8166, section 3.4.6).
+#[derive(Clone, Copy, Debug)]
+pub struct WriteChunk<'m> {
+    message: &'m [u8],
+    chunk: Chunk,
+}
+
+impl<'m> WriteChunk<'m> {
     /// Returns the number of segments.
-    pub fn segments(&self) -> u32 {
-        self.count
+    pub fn len(&self) -> u32 {
+        self.chunk.count
+    }
+
+    /// Returns true if the chunk has no segments.
+    pub fn is_empty(&self) -> bool {
+        self.chunk.count == 0
     }
 
     /// Returns the segments in order.
-    pub fn iter<'a>(&self, msg: &'a [u8]) -> Segments<'a> {
+    pub fn segments(&self) -> Segments<'m> {
         Segments {
-            msg,
+            message: self.message,
             steps: Steps {
-                at: self.at,
-                left: self.count,
+                at: self.chunk.at,
+                left: self.chunk.count,
                 step: SEGMENT_LEN,
             },
         }
     }
 
-    /// Returns how many bytes the chunk can take.
-    pub fn capacity(&self, msg: &[u8]) -> u64 {
-        self.iter(msg).fold(0, |sum, segment| {
-            u64::saturating_add(sum, u64::from(segment.length))
-        })
+    /// Returns the number of bytes that fit into the chunk.
+    pub fn capacity(&self) -> u64 {
+        let lengths = self.segments().map(|segment| u64::from(segment.length));
+        lengths.fold(0, u64::saturating_add)
     }
 
-    /// Returns segment number `index`.
-    pub(crate) fn get(&self, msg: &[u8], index: u32) -> Option<Segment> {
-        if index >= self.count {
-            return None;
-        }
-        let at = index.checked_mul(SEGMENT_LEN)?.checked_add(self.at)?;
-        Segment::read(msg, at)
-    }
-
-    /// Returns the bytes the chunk takes on the wire: discriminator, count, segments.
+    /// Returns the number of bytes of the chunk on the wire: discriminator, count, segments.
     pub(crate) fn wire_len(&self) -> u64 {
-        u64::from(self.count)
+        u64::from(self.chunk.count)
             .saturating_mul(u64::from(SEGMENT_LEN))
             .saturating_add(8)
     }
 }
 
-/// Iterator over the segments of a [`Chunk`].
+/// Iterator over the segments of a [`WriteChunk`].
 #[derive(Clone, Debug)]
-pub struct Segments<'a> {
-    msg: &'a [u8],
+pub struct Segments<'m> {
+    message: &'m [u8],
     steps: Steps,
 }
 
@@ -269,47 +291,43 @@ impl Iterator for Segments<'_> {
     type Item = Segment;
 
     fn next(&mut self) -> Option<Segment> {
-        Segment::read(self.msg, self.steps.take()?)
+        Segment::read(self.message, self.steps.take()?)
     }
 }
 
 /// The Write list of a Call (RFC 8166, section 4.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteList {
-    /// Offset of the first element's discriminator.
+pub(crate) struct WriteList {
+    /// Offset of the discriminator of the first element.
     at: u32,
+    /// Number of Write chunks.
     count: u32,
 }
 
 impl WriteList {
     /// A list without elements.
-    pub const EMPTY: Self = Self { at: 0, count: 0 };
+    pub(crate) const EMPTY: Self = Self { at: 0, count: 0 };
 
-    /// Takes a Write list off `reader`.
+    /// Reads a Write list from `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
         let at = reader.at();
         let mut count = 0u32;
-        while present(reader)? {
+        while is_present(reader)? {
             Chunk::parse(reader).ok_or(Reason::Truncated)?;
             count = count.saturating_add(1);
         }
         Ok(Self { at, count })
     }
 
-    /// Whether the client offered no Write chunk.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Returns the number of Write chunks.
-    pub fn chunks(&self) -> u32 {
+    pub(crate) fn chunks(&self) -> u32 {
         self.count
     }
 
-    /// Returns the Write chunks in order.
-    pub fn iter<'a>(&self, msg: &'a [u8]) -> Chunks<'a> {
+    /// Returns the Write chunks in their order.
+    pub(crate) fn iter<'m>(&self, message: &'m [u8]) -> Chunks<'m> {
         Chunks {
-            msg,
+            message,
             rest: self.walk(),
         }
     }
@@ -323,41 +341,44 @@ impl WriteList {
     }
 }
 
-/// What is left of a walk over a [`WriteList`].
+/// The rest of a walk over a [`WriteList`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkWalk {
+    /// Offset of the discriminator of the next element.
     at: u32,
+    /// Write chunks that are left.
     left: u32,
 }
 
 impl ChunkWalk {
-    /// Takes the next chunk.
-    pub(crate) fn take(&mut self, msg: &[u8]) -> Option<Chunk> {
+    /// Returns the next chunk.
+    pub(crate) fn take(&mut self, message: &[u8]) -> Option<Chunk> {
         self.left = self.left.checked_sub(1)?;
-        let count = wire::word(msg, self.at.checked_add(4)?)?;
+        let count = wire::word(message, self.at.checked_add(4)?)?;
         let at = self.at.checked_add(8)?;
         self.at = count.checked_mul(SEGMENT_LEN)?.checked_add(at)?;
         Some(Chunk { at, count })
     }
 }
 
-/// Iterator over a [`WriteList`].
+/// Iterator over the Write chunks of a Call.
 #[derive(Clone, Debug)]
-pub struct Chunks<'a> {
-    msg: &'a [u8],
+pub struct Chunks<'m> {
+    message: &'m [u8],
     rest: ChunkWalk,
 }
 
-impl Iterator for Chunks<'_> {
-    type Item = Chunk;
+impl<'m> Iterator for Chunks<'m> {
+    type Item = WriteChunk<'m>;
 
-    fn next(&mut self) -> Option<Chunk> {
-        self.rest.take(self.msg)
+    fn next(&mut self) -> Option<WriteChunk<'m>> {
+        let chunk = self.rest.take(self.message)?;
+        Some(chunk.of(self.message))
     }
 }
 
-/// Takes a list discriminator: whether an item follows (RFC 8166, section 4.3).
-fn present(reader: &mut Reader<'_>) -> Result<bool, Reason> {
+/// Reads a list discriminator. Returns true if an item follows (RFC 8166, section 4.3).
+fn is_present(reader: &mut Reader<'_>) -> Result<bool, Reason> {
     match reader.word() {
         Some(0) => Ok(false),
         Some(1) => Ok(true),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transport headers of replies (RFC 8166, sections 4.2, 4.3 and 4.5).
+//! Encoding of the transport headers that the server sends (RFC 8166, sections 4.2, 4.3 and 4.5).
 
-use crate::chunk::Chunk;
+use crate::chunk::WriteChunk;
 use crate::error::Answer;
 use crate::header::{
     procedure,
-    Header,
+    View,
     MIN_MESSAGE,
     VERSION, //
 };
@@ -17,42 +17,40 @@ use crate::reply::{
 use crate::report;
 use crate::wire::Writer;
 
-/// Writes the transport header of the reply `plan` to the Call `header` into `out`, granting
-/// `credits`, and returns its length, which is [`ReplyPlan::header_len`].
+/// Bytes of the transport header of a reverse-direction Call.
+pub const REVERSE_LEN: usize = MIN_MESSAGE;
+
+/// Writes the transport header of the Reply `plan` to a Call into `out`, with a grant of `credits`.
+/// Returns its length in bytes, which is [`ReplyPlan::header_len`].
 ///
-/// The Call's Write list and Reply chunk come back with the number of bytes written to each segment
-/// (RFC 8166, section 3.4.6). `None`: `out` is too small or the reply is refused.
-pub fn reply(
-    plan: &ReplyPlan,
-    header: &Header,
-    msg: &[u8],
-    credits: u32,
-    out: &mut [u8],
-) -> Option<usize> {
+/// The header repeats the Call's Write list and Reply chunk with the number of bytes that were written
+/// to each segment (RFC 8166, section 3.4.6). Returns `None` if `out` is too small or the Reply is
+/// refused.
+pub fn reply(plan: &ReplyPlan, view: &View<'_>, credits: u32, out: &mut [u8]) -> Option<usize> {
     let proc = match plan.form {
         Form::Inline => procedure::MSG,
         Form::ReplyChunk => procedure::NOMSG,
         Form::Refused => return None,
     };
     let mut writer = Writer::new(out);
-    fixed(&mut writer, header.xid, VERSION, credits, proc)?;
-    // A reply has no Read list.
+    fixed(&mut writer, view.header().xid, VERSION, credits, proc)?;
+    // A Reply has no Read list.
     writer.word(0)?;
     let mut index = 0u32;
-    for write in header.writes.iter(msg) {
-        chunk(&mut writer, &write, msg, plan.written(index))?;
+    for write in view.writes() {
+        chunk(&mut writer, &write, plan.written(index))?;
         index = index.saturating_add(1);
     }
     writer.word(0)?;
-    match header.reply {
-        Some(reply) => chunk(&mut writer, &reply, msg, plan.replied())?,
+    match view.reply() {
+        Some(reply) => chunk(&mut writer, &reply, plan.replied())?,
         None => writer.word(0)?,
     }
     Some(writer.len())
 }
 
-/// Writes an error message into `out` and returns its length: 28 bytes for a version, 20 for a
-/// chunk error. `None`: nothing is to be sent, or `out` is too small.
+/// Writes an RDMA_ERROR into `out`. Returns its length in bytes: 28 for ERR_VERS, 20 for ERR_CHUNK.
+/// Returns `None` if there is nothing to send or `out` is too small.
 pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
     match answer {
@@ -71,12 +69,9 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
     Some(writer.len())
 }
 
-/// Bytes of the transport header of a reverse-direction Call.
-pub const REVERSE_LEN: usize = MIN_MESSAGE;
-
-/// Writes the transport header of a Call of the server's own into `out`, which takes `credits`
-/// replies, and returns its length, [`REVERSE_LEN`] (RFC 8167, section 5.1): RDMA_MSG without
-/// chunks. `None`: `out` is too small.
+/// Writes the transport header of a reverse-direction Call into `out`: an RDMA_MSG without chunks (RFC
+/// 8167, section 5.1). `credits` is the number of replies that the server can receive. Returns its
+/// length, [`REVERSE_LEN`], or `None` if `out` is too small.
 pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
     fixed(&mut writer, xid, VERSION, credits, procedure::MSG)?;
@@ -86,7 +81,7 @@ pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
     Some(writer.len())
 }
 
-/// Writes the four words each message starts with.
+/// Writes the four words that begin each message.
 fn fixed(writer: &mut Writer<'_>, xid: u32, version: u32, credits: u32, proc: u32) -> Option<()> {
     writer.word(xid)?;
     writer.word(version)?;
@@ -94,12 +89,12 @@ fn fixed(writer: &mut Writer<'_>, xid: u32, version: u32, credits: u32, proc: u3
     writer.word(proc)
 }
 
-/// Writes `chunk`, the first `written` bytes of which were filled.
-fn chunk(writer: &mut Writer<'_>, chunk: &Chunk, msg: &[u8], written: u32) -> Option<()> {
+/// Writes `chunk`, into whose segments `written` bytes were written.
+fn chunk(writer: &mut Writer<'_>, chunk: &WriteChunk<'_>, written: u32) -> Option<()> {
     let mut left = written;
     writer.word(1)?;
-    writer.word(chunk.segments())?;
-    for segment in chunk.iter(msg) {
+    writer.word(chunk.len())?;
+    for segment in chunk.segments() {
         let length = segment.length.min(left);
         left = left.saturating_sub(length);
         writer.word(segment.handle)?;
@@ -113,6 +108,7 @@ fn chunk(writer: &mut Writer<'_>, chunk: &Chunk, msg: &[u8], written: u32) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::Header;
 
     #[test]
     fn errors_are_20_or_28_bytes() {
@@ -124,7 +120,7 @@ mod tests {
         let words = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
         assert_eq!(out[..19], words);
         assert_eq!((out[19], out[20]), (2, 0xff));
-        // Its version is that of the refused message (RFC 8166, section 4.5).
+        // ERR_VERS has the version of the refused message (RFC 8166, section 4.5).
         let version = Answer::Version { xid, version: 9 };
         assert_eq!(error(version, 3, &mut out), Some(28));
         assert_eq!(out[..8], [1, 2, 3, 4, 0, 0, 0, 9]);
@@ -147,6 +143,9 @@ mod tests {
     #[test]
     fn refused_replies_have_no_header() {
         let refused = ReplyPlan::default();
-        assert_eq!(reply(&refused, &Header::EMPTY, &[], 1, &mut [0; 64]), None);
+        assert_eq!(
+            reply(&refused, &Header::EMPTY.view(&[]), 1, &mut [0; 64]),
+            None
+        );
     }
 }

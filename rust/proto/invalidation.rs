@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote invalidation: which of the client's memory registrations a reply ends (RFC 8797, section
-//! 3.2).
+//! Remote invalidation: the choice of the memory registration that a Reply invalidates (RFC 8797,
+//! section 3.2).
 
 use crate::chunk::Segment;
-use crate::header::Header;
+use crate::header::View;
 
-impl Header {
-    /// Returns an rkey that the reply may invalidate if the client can take it (RFC 8797): the
-    /// first one this Call names in its Reply chunk, else in its Write list, else in its Read list.
-    /// The client invalidates any others itself.
-    pub fn invalidatable(&self, msg: &[u8]) -> Option<u32> {
-        self.reply
-            .and_then(|chunk| registered(chunk.iter(msg)))
-            .or_else(|| {
-                let mut writes = self.writes.iter(msg);
-                writes.find_map(|chunk| registered(chunk.iter(msg)))
-            })
-            .or_else(|| registered(self.reads.iter(msg).map(|read| read.segment)))
+impl View<'_> {
+    /// Returns the rkey that the Reply may invalidate if the client supports it: the first one in the
+    /// Reply chunk, else in the Write list, else in the Read list. The client invalidates all others
+    /// itself.
+    pub fn invalidatable(&self) -> Option<u32> {
+        self.reply()
+            .and_then(|chunk| registered(chunk.segments()))
+            .or_else(|| self.writes().find_map(|chunk| registered(chunk.segments())))
+            .or_else(|| registered(self.reads().map(|read| read.segment)))
     }
 }
 
-/// Returns the first rkey that stands for memory. A segment without bytes need not be registered,
-/// and to invalidate an rkey that is not breaks the connection.
+/// Returns the first rkey that stands for memory. A segment without bytes need not be registered, and
+/// invalidating an unregistered rkey breaks the connection.
 fn registered(mut segments: impl Iterator<Item = Segment>) -> Option<u32> {
     segments
         .find(|segment| segment.length > 0 && segment.handle > 0)
@@ -31,14 +28,18 @@ fn registered(mut segments: impl Iterator<Item = Segment>) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::header::{decode, Received};
+    use crate::decode::{
+        decode,
+        Received, //
+    };
+    use crate::header::Header;
 
     #[test]
     fn the_first_rkey_named_is_invalidated() {
         let invalidatable = |words: &[u32]| {
             let msg: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-            match decode(&msg) {
-                Ok(Received::Call(header)) => Some(header.invalidatable(&msg)),
+            match decode(&msg, &mut Header::default()) {
+                Ok(Received::Call(view)) => Some(view.invalidatable()),
                 _ => None,
             }
         };
@@ -54,7 +55,7 @@ mod tests {
         assert_eq!(invalidatable(&empty_reply), Some(Some(20)));
         let reads = [&fixed[..], &read, &[1, 0, 0, 0], &body].concat();
         assert_eq!(invalidatable(&reads), Some(Some(10)));
-        // Segments of no memory are passed over, in each list and as a whole.
+        // Segments without memory are skipped, one by one and whole lists.
         let empty = [
             &fixed[..],
             &[1, 8, 11, 0, 0, 0],

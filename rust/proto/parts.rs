@@ -1,76 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts a Call's sink is put together from, in the order of their bytes.
+//! The parts that make up the sink of a Call, in the order of their bytes.
 //!
-//! A Linear sink is the base stream (inline message or position-zero Read chunk) with the other
-//! Read chunks inserted at their positions; each is followed by its XDR pad. A Split sink is one
-//! Read chunk, its pad, and what is left of the base stream, as long as that is. The walk needs one
-//! pass over the Read list per chunk.
+//! The *base stream* is the inline RPC message or the position-zero Read chunk. A Linear sink is the
+//! base stream with the other Read chunks inserted at their positions, each followed by its XDR pad. A
+//! Split sink is one Read chunk, its XDR pad, and the rest of the base stream.
 
 use crate::chunk::ReadChunk;
-use crate::error::{
-    DecodeError,
-    Reason, //
-};
+use crate::error::Reason;
 use crate::header::{
-    Header,
-    Kind, //
+    Kind,
+    View, //
 };
-use crate::layout::{
-    Layout,
-    MAX_CHUNKS, //
-};
+use crate::sink::Layout;
 use crate::wire;
 
-/// Where the bytes of a part come from.
+/// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes over
+/// the whole Read list once for each chunk. A message of 4096 bytes has no room for more WRITEs whose
+/// data is in chunks.
+pub const MAX_CHUNKS: u32 = 64;
+
+/// The source of the bytes of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The inline RPC message or the position-zero Read chunk, from this byte of it on.
+    /// The base stream, from this byte on.
     Base(u32),
-    /// The Read chunk of this position, from its beginning.
+    /// The Read chunk at this position, from its first byte on.
     Chunk(u32),
     /// Zeroes.
     Pad,
 }
 
-/// A contiguous range of the sink.
+/// A contiguous range of the sink with one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) source: Source,
-    /// First byte in the sink.
+    /// Offset of the first byte in the sink.
     pub(crate) sink: u32,
-    /// Bytes; never 0.
+    /// Length in bytes; never 0.
     pub(crate) len: u32,
 }
 
-/// A walk over the parts.
+/// A walk over the parts of a sink.
 ///
 /// # Invariants
 ///
-/// `sink` is a multiple of 4 whenever neither `chunk` nor `pad` is due.
+/// `sink` is a multiple of 4 if `chunk` is `None` and `pad` is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Walk {
     /// Length of the base stream, in bytes.
     base: u32,
-    /// Bytes of the base stream that were yielded.
+    /// Bytes of the base stream that were returned.
     taken: u32,
-    /// Where the next part begins.
+    /// Offset of the next part in the sink.
     sink: u32,
-    /// Position of the last chunk; chunks are looked for behind it.
+    /// Position of the last chunk; the next chunk has a higher one.
     position: u32,
-    /// How many chunks were met.
+    /// Number of chunks so far.
     chunks: u32,
     /// The chunk that comes next.
     chunk: Option<ReadChunk>,
-    /// Bytes of padding that come next.
+    /// Bytes of XDR pad that come next.
     pad: u32,
-    /// Bytes of padding behind the base stream.
+    /// Bytes of XDR pad behind the base stream.
     last: u32,
 }
 
 impl Walk {
     /// Starts a walk over the sink of `layout`.
-    pub(crate) fn new(layout: &Layout, header: &Header, msg: &[u8]) -> Self {
+    pub(crate) fn new(layout: &Layout, view: &View<'_>) -> Self {
         match *layout {
             Layout::Inline => Self::default(),
             Layout::Split {
@@ -80,7 +78,7 @@ impl Walk {
             } => Self {
                 base: position.saturating_add(tail),
                 taken: position,
-                // There is no chunk behind this one.
+                // No chunk follows this one.
                 position: u32::MAX,
                 chunk: Some(ReadChunk {
                     position,
@@ -88,51 +86,47 @@ impl Walk {
                 }),
                 ..Self::default()
             },
-            Layout::Linear { .. } => Self::linear(header, msg).unwrap_or_default(),
+            Layout::Linear { .. } => Self::linear(view).unwrap_or_default(),
         }
     }
 
-    /// Starts a walk over a Linear sink that nobody has measured yet.
-    pub(crate) fn linear(header: &Header, msg: &[u8]) -> Result<Self, DecodeError> {
-        let base = match header.kind {
-            Kind::Msg => header.inline_len(msg),
-            Kind::Nomsg => length(header, header.reads.len_at(msg, 0).unwrap_or(0))?,
+    /// Starts a walk over a Linear sink of unknown length.
+    pub(crate) fn linear(view: &View<'_>) -> Result<Self, Reason> {
+        let base = match view.header().kind {
+            Kind::Msg => view.inline_len(),
+            Kind::Nomsg => length(view.read_len(0).unwrap_or(0))?,
         };
         Ok(Self {
             base,
-            // Positions are multiples of 4, so what precedes a chunk needs no pad.
+            // Positions are multiples of 4, so bytes that precede a chunk need no pad.
             last: wire::pad(base),
             ..Self::default()
         })
     }
 
-    /// Takes the next part, `Ok(None)` behind the last.
+    /// Returns the next part, or `None` after the last one.
     ///
     /// # Errors
     ///
-    /// Those of a Read list whose chunks have no place in the message.
-    pub(crate) fn step(
-        &mut self,
-        header: &Header,
-        msg: &[u8],
-    ) -> Result<Option<Part>, DecodeError> {
+    /// Returns [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`] or [`Reason::TooLarge`] if
+    /// the chunks of the Read list do not fit together.
+    pub(crate) fn step(&mut self, view: &View<'_>) -> Result<Option<Part>, Reason> {
         loop {
             let part = if self.pad > 0 {
-                let pad = self.pad;
-                self.pad = 0;
-                self.part(header, Source::Pad, pad)?
+                let pad = core::mem::take(&mut self.pad);
+                self.part(Source::Pad, pad)?
             } else if let Some(chunk) = self.chunk.take() {
-                let len = length(header, chunk.len)?;
+                let len = length(chunk.len)?;
                 self.pad = wire::pad(len);
-                self.part(header, Source::Chunk(chunk.position), len)?
+                self.part(Source::Chunk(chunk.position), len)?
             } else {
-                let gap = self.gap(header, msg)?;
+                let gap = self.gap(view)?;
                 if gap == 0 && self.chunk.is_none() {
                     return Ok(None);
                 }
                 let from = self.taken;
                 self.taken = from.saturating_add(gap);
-                self.part(header, Source::Base(from), gap)?
+                self.part(Source::Base(from), gap)?
             };
             if part.len > 0 {
                 return Ok(Some(part));
@@ -140,39 +134,36 @@ impl Walk {
         }
     }
 
-    /// Looks for the next chunk and returns how many bytes of base stream precede it, or all that
-    /// are left if there is none.
-    fn gap(&mut self, header: &Header, msg: &[u8]) -> Result<u32, DecodeError> {
-        let xid = header.xid;
+    /// Finds the next chunk. Returns the number of bytes of the base stream that precede it, or that
+    /// are left if no chunk follows.
+    fn gap(&mut self, view: &View<'_>) -> Result<u32, Reason> {
         let left = self.base.saturating_sub(self.taken);
-        let Some(chunk) = header.reads.next_chunk(msg, self.position) else {
+        let Some(chunk) = view.next_read_chunk(self.position) else {
             self.pad = core::mem::take(&mut self.last);
             return Ok(left);
         };
         self.chunks = self.chunks.saturating_add(1);
         if self.chunks > MAX_CHUNKS {
-            return Err(Reason::TooMany.of(xid));
+            return Err(Reason::TooMany);
         }
         self.position = chunk.position;
         self.chunk = Some(chunk);
         match chunk.position.checked_sub(self.sink) {
-            None => Err(Reason::Overlap.of(xid)),
-            Some(gap) if gap > left => Err(Reason::Beyond.of(xid)),
+            None => Err(Reason::Overlap),
+            Some(gap) if gap > left => Err(Reason::Beyond),
             Some(gap) => Ok(gap),
         }
     }
 
-    /// Makes a part of `len` bytes and moves on behind it.
-    fn part(&mut self, header: &Header, source: Source, len: u32) -> Result<Part, DecodeError> {
+    /// Returns a part of `len` bytes and advances to the byte behind it.
+    fn part(&mut self, source: Source, len: u32) -> Result<Part, Reason> {
         let sink = self.sink;
-        self.sink = sink
-            .checked_add(len)
-            .ok_or(Reason::TooLarge.of(header.xid))?;
+        self.sink = sink.checked_add(len).ok_or(Reason::TooLarge)?;
         Ok(Part { source, sink, len })
     }
 }
 
-/// Returns a length summed up from segments as what it must be.
-fn length(header: &Header, len: u64) -> Result<u32, DecodeError> {
-    u32::try_from(len).map_err(|_| Reason::TooLarge.of(header.xid))
+/// Returns a sum of segment lengths as the length of a part.
+fn length(len: u64) -> Result<u32, Reason> {
+    u32::try_from(len).map_err(|_| Reason::TooLarge)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which form a reply takes and which of its bytes go where (RFC 8166, sections 3.4.6 and 3.5).
+//! Plans of Replies: the form of a Reply and the destination of each of its bytes (RFC 8166, sections
+//! 3.4.6 and 3.5).
 //!
-//! The *reply stream* is the RPC reply as the server made it. Results that are eligible for direct
-//! data placement leave it, XDR pads included, and are written to the client's Write chunks, unless
-//! there is no room in the one that would be theirs; what is kept goes behind the transport header
-//! or, if too long for that, into the Reply chunk.
+//! The *reply stream* is the RPC reply as nfsd made it. Results that are eligible for direct data
+//! placement leave the stream together with their XDR pads and go to the client's Write chunks. A result
+//! stays in the stream if its Write chunk has no room for any byte. The rest of the stream follows the
+//! transport header if it fits within the inline threshold, and goes to the Reply chunk otherwise.
 
 pub use crate::write::{
     WriteCursor,
@@ -20,78 +21,79 @@ use crate::error::{
     Reason, //
 };
 use crate::header::{
-    Header,
+    View,
     MIN_MESSAGE, //
 };
 use crate::wire;
 
-/// Most results of one reply that leave the reply stream: further ones have no Write chunk.
+/// The most results of one Reply that leave the reply stream: one for each Write chunk.
 pub const MAX_PAYLOADS: usize = MAX_WRITE_CHUNKS as usize;
 
-/// Bytes of a transport header without chunks: four words, three absent lists.
+/// Bytes of a transport header without chunks: four words and three absent lists.
 const MIN_HEADER: u64 = MIN_MESSAGE as u64;
 
-/// A result that is eligible for direct data placement: a byte range of the reply stream.
+/// A result that is eligible for direct data placement: a range of the reply stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// Offset of the first byte; a multiple of 4.
+    /// Offset of the first byte in the reply stream; a multiple of 4.
     pub offset: u32,
-    /// Bytes, without XDR pad.
+    /// Length in bytes, without XDR pad.
     pub len: u32,
 }
 
 impl Payload {
-    /// Returns the bytes that leave a reply stream of `len` bytes with this payload.
+    /// Returns the range that this payload takes out of a reply stream of `len` bytes.
     fn span(&self, len: u32) -> Option<Range<u32>> {
         let end = self.offset.checked_add(self.len)?;
         if end > len || self.offset & 3 != 0 {
             return None;
         }
-        // The last item of a stream that ends without its pad.
+        // The last item of a stream may lack its pad.
         Some(self.offset..wire::padded(end).unwrap_or(end).min(len))
     }
 }
 
-/// How a reply is sent.
+/// The form of a Reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// RDMA_MSG: what is kept follows the header.
+    /// RDMA_MSG: the rest of the stream follows the header.
     Inline,
-    /// RDMA_NOMSG: what is kept goes to the Reply chunk.
+    /// RDMA_NOMSG: the rest of the stream goes to the Reply chunk.
     ReplyChunk,
-    /// It fits nowhere; the answer is ERR_CHUNK.
+    /// The Reply does not fit; the client gets ERR_CHUNK.
     #[default]
     Refused,
 }
 
-/// How a reply is sent, and what goes where.
+/// The form of a Reply and the destination of each of its bytes.
 ///
 /// # Invariants
 ///
-/// The first `count` of `payloads` are ascending, do not overlap and lie within `len`; number `k`
-/// fits Write chunk `k` of the Call this plan was made for, and has no bytes if it is kept because
-/// the chunk has none. A refused reply has no payloads, and `len` is 0.
+/// - The first `count` of `payloads` are ascending, do not overlap and lie within `len`.
+/// - Payload number `k` fits into Write chunk `k` of the Call. It has no bytes if the chunk has no room
+///   for any.
+/// - A refused Reply has no payloads, and its `len` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPlan {
-    /// How the reply is sent.
+    /// The form of the Reply.
     pub form: Form,
     payloads: [Payload; MAX_PAYLOADS],
     count: u32,
     /// Bytes of the reply stream.
     len: u32,
-    /// Bytes of it that are kept.
+    /// Bytes that stay in the reply stream.
     rest: u32,
     /// Bytes of the transport header.
     header: u32,
 }
 
 impl ReplyPlan {
-    /// Returns the bytes of the transport header; 0 for a refused reply.
+    /// Returns the length of the transport header in bytes; 0 for a refused Reply.
     pub fn header_len(&self) -> u32 {
         self.header
     }
 
-    /// Returns the bytes of the reply stream that follow the header in the Send.
+    /// Returns the number of bytes of the reply stream that follow the header in the Send.
     pub fn inline_len(&self) -> u32 {
         match self.form {
             Form::Inline => self.rest,
@@ -99,7 +101,7 @@ impl ReplyPlan {
         }
     }
 
-    /// Returns the ranges of the reply stream that are kept: ascending, none empty.
+    /// Returns the ranges that stay in the reply stream: ascending, none empty.
     pub fn kept(&self) -> Kept<'_> {
         Kept {
             plan: self,
@@ -115,18 +117,18 @@ impl ReplyPlan {
         self.payloads.get(index as usize)
     }
 
-    /// Returns the bytes written to Write chunk number `index`.
+    /// Returns the number of bytes that go to Write chunk number `index`.
     pub(crate) fn written(&self, index: u32) -> u32 {
         self.payload(index).map_or(0, |payload| payload.len)
     }
 
-    /// Returns the bytes of the reply that go by RDMA Write.
+    /// Returns the number of bytes that go to Write chunks and to the Reply chunk.
     pub fn written_len(&self) -> u32 {
         let results = (0..self.count).map(|index| self.written(index));
         results.fold(self.replied(), u32::saturating_add)
     }
 
-    /// Returns the bytes written to the Reply chunk.
+    /// Returns the number of bytes that go to the Reply chunk.
     pub(crate) fn replied(&self) -> u32 {
         match self.form {
             Form::ReplyChunk => self.rest,
@@ -134,11 +136,11 @@ impl ReplyPlan {
         }
     }
 
-    /// Gives `payloads` to the Write chunks in order; `None` if one is larger than its chunk.
+    /// Assigns `payloads` to the Write chunks in order. Returns `None` if one is larger than its chunk.
     ///
-    /// A chunk that takes no bytes at all says that the client wants this result with the others.
-    fn assign(&mut self, header: &Header, msg: &[u8], payloads: &[Payload]) -> Option<()> {
-        let mut chunks = header.writes.walk();
+    /// A chunk with no room for any byte means that the client wants this result inline.
+    fn assign(&mut self, view: &View<'_>, payloads: &[Payload]) -> Option<()> {
+        let mut chunks = view.writes();
         let mut end = 0u32;
         for payload in payloads {
             let Some(span) = payload.span(self.len).filter(|span| span.start >= end) else {
@@ -147,21 +149,21 @@ impl ReplyPlan {
             let Some(slot) = self.payloads.get_mut(self.count as usize) else {
                 break;
             };
-            let Some(chunk) = chunks.take(msg) else {
+            let Some(chunk) = chunks.next() else {
                 break;
             };
             end = span.end;
             self.count = self.count.saturating_add(1);
-            let capacity = chunk.capacity(msg);
+            let capacity = chunk.capacity();
             if capacity == 0 {
-                // INVARIANT: as below; it takes the chunk but no bytes of the stream.
+                // INVARIANT: As below; the payload takes the chunk but no bytes of the stream.
                 *slot = Payload { len: 0, ..*payload };
                 continue;
             }
             if u64::from(payload.len) > capacity {
                 return None;
             }
-            // INVARIANT: `span` says it is within `len` and behind the payload before.
+            // INVARIANT: `span` is within `len` and behind the payload before; the chunk has room.
             *slot = *payload;
             let gone = span.end.saturating_sub(span.start);
             self.rest = self.rest.saturating_sub(gone);
@@ -169,86 +171,87 @@ impl ReplyPlan {
         Some(())
     }
 
-    /// Chooses the form; the payloads were assigned.
-    fn choose(&self, header: &Header, msg: &[u8], limit: u32) -> Form {
+    /// Chooses the form after the payloads were assigned. `limit` is the inline threshold in bytes.
+    fn choose(&self, view: &View<'_>, limit: u32) -> Form {
         let limit = u64::from(limit);
-        let length = u64::from(self.header);
+        let header = u64::from(self.header);
         let rest = u64::from(self.rest);
-        if length.saturating_add(rest) <= limit {
+        if header.saturating_add(rest) <= limit {
             return Form::Inline;
         }
-        match header.reply {
-            Some(chunk) if chunk.capacity(msg) >= rest && length <= limit => Form::ReplyChunk,
+        match view.reply() {
+            Some(chunk) if chunk.capacity() >= rest && header <= limit => Form::ReplyChunk,
             _ => Form::Refused,
         }
     }
 }
 
-/// Returns the bytes of the transport header of a reply: the chunks of the Call come back.
-fn header_len(header: &Header, msg: &[u8]) -> Option<u32> {
+/// Returns the length of the transport header of a Reply in bytes. It repeats the Write chunks and the
+/// Reply chunk of the Call.
+fn header_len(view: &View<'_>) -> Option<u32> {
     let mut len = MIN_HEADER;
-    for chunk in header.writes.iter(msg) {
+    for chunk in view.writes() {
         len = len.checked_add(chunk.wire_len())?;
     }
-    if let Some(chunk) = header.reply {
-        // Its discriminator is among the words of the minimum.
+    if let Some(chunk) = view.reply() {
+        // MIN_HEADER contains its discriminator.
         len = len.checked_add(chunk.wire_len())?.checked_sub(4)?;
     }
     u32::try_from(len).ok()
 }
 
-/// Checks that a reply to the Call `header` can be made in at most `limit` bytes, whatever it is.
+/// Checks that the transport header of each Reply to a Call fits into a message of `limit` bytes.
 ///
 /// # Errors
 ///
-/// [`Reason::ReplyHeader`].
-pub fn check_header(header: &Header, msg: &[u8], limit: u32) -> Result<(), DecodeError> {
-    match header_len(header, msg) {
+/// Returns [`Reason::ReplyHeader`] if it does not fit.
+pub fn check_header(view: &View<'_>, limit: u32) -> Result<(), DecodeError> {
+    match header_len(view) {
         Some(len) if len <= limit => Ok(()),
-        _ => Err(Reason::ReplyHeader.of(header.xid)),
+        _ => Err(view.refuse(Reason::ReplyHeader)),
     }
 }
 
-/// Decides how a reply of `len` bytes to the Call `header` is sent in at most `limit` bytes.
+/// Plans a Reply of `len` bytes to a Call, to be sent in a message of at most `limit` bytes.
 ///
-/// `payloads` are the eligible results in ascending order; one that is not within the stream or not
-/// behind its predecessor stays in the stream and uses no Write chunk. One whose Write chunk is
-/// empty stays in the stream too, but the next payload goes to the next chunk.
-pub fn plan(header: &Header, msg: &[u8], len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
-    let Some(length) = header_len(header, msg) else {
+/// `payloads` are the eligible results in ascending order. A payload that exceeds the stream or overlaps
+/// its predecessor stays in the stream and uses no Write chunk. A payload whose Write chunk has no room
+/// for any byte stays in the stream too, but uses that chunk.
+pub fn plan(view: &View<'_>, len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
+    let Some(header) = header_len(view) else {
         return ReplyPlan::default();
     };
     let mut plan = ReplyPlan {
         len,
         rest: len,
-        header: length,
+        header,
         ..ReplyPlan::default()
     };
-    if plan.assign(header, msg, payloads).is_none() {
+    if plan.assign(view, payloads).is_none() {
         return ReplyPlan::default();
     }
-    plan.form = plan.choose(header, msg, limit);
+    plan.form = plan.choose(view, limit);
     if plan.form == Form::Refused {
         return ReplyPlan::default();
     }
     plan
 }
 
-/// How far a walk over the kept ranges has come.
+/// The progress of a walk over the ranges that stay in the reply stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeptAt {
-    /// The payload that ends the next range.
+    /// Index of the payload that ends the next range.
     index: u32,
-    /// Where the next range begins.
+    /// Offset at which the next range begins.
     at: u32,
 }
 
 impl KeptAt {
-    /// Takes the next range.
+    /// Returns the next range.
     pub(crate) fn take(&mut self, plan: &ReplyPlan) -> Option<Range<u32>> {
         while let Some(payload) = plan.payload(self.index) {
             self.index = self.index.saturating_add(1);
-            // An empty payload takes nothing away, so it does not cut a range in two.
+            // An empty payload takes no bytes, so it does not end a range.
             let span = payload.span(plan.len).filter(|span| !span.is_empty());
             let Some(span) = span else {
                 continue;
@@ -280,11 +283,12 @@ impl Iterator for Kept<'_> {
     }
 }
 
-/// Finds the payload that the server marked at `offset` of the reply stream with `len` bytes.
+/// Finds the payload that nfsd marked at `offset` of the reply stream with `len` bytes.
 ///
-/// An eligible result is a variable-length opaque (RFC 8267, 4 and 6.1), but some encoders mark its
-/// count instead of its first byte. `stream_word` returns the big-endian word at an offset of the
-/// stream. `None`: neither holds, and the result must stay inline.
+/// An eligible result is a variable-length opaque (RFC 8267, sections 4 and 6.1). Some of nfsd's
+/// encoders mark its count instead of its first byte, so both places are compared with `len`.
+/// `stream_word` returns the big-endian word at an offset of the stream. Returns `None` if neither place
+/// matches; the result must stay inline then.
 pub fn payload_at(
     stream_word: impl Fn(u32) -> Option<u32>,
     offset: u32,
@@ -304,6 +308,7 @@ pub fn payload_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::Header;
 
     /// Looks up words of a stream made of `words`.
     fn at(words: &[u32], offset: u32, len: u32) -> Option<Payload> {
@@ -330,7 +335,7 @@ mod tests {
         assert_eq!(at(&[5], 4, 5), payload(4, 5));
         assert_eq!(at(&[5], 8, 5), None);
         assert_eq!(at(&[], u32::MAX - 3, 5), None);
-        // The status before the count of an empty text is 0 as well: either way it is empty.
+        // The status before the count of an empty text is 0 as well; both readings give an empty text.
         assert_eq!(at(&[0, 0], 4, 0), payload(4, 0));
     }
 
@@ -347,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_chunks_is_inline_or_nothing() {
-        let plan = |len, limit| plan(&Header::EMPTY, &[], len, &[], limit);
+        let plan = |len, limit| plan(&Header::EMPTY.view(&[]), len, &[], limit);
         let inline = plan(100, 128);
         assert_eq!((inline.form, inline.header_len()), (Form::Inline, 28));
         assert_eq!(inline.inline_len(), 100);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA_ERROR: what a peer reports of a message that it cannot handle (RFC 8166, section 4.5).
+//! The contents of RDMA_ERROR: a peer reports a message that it cannot handle (RFC 8166, section 4.5).
 
 use crate::error::Reason;
 use crate::wire::Reader;
 
-/// `rdma_err`: the version is not supported; lowest and highest supported version follow.
+/// `rdma_err`: the version is not supported. The lowest and the highest supported version follow.
 pub(crate) const VERS: u32 = 1;
 
-/// `rdma_err`: the chunk lists are wrong or cannot be served.
+/// `rdma_err`: the chunk lists are malformed or cannot be served.
 pub(crate) const CHUNK: u32 = 2;
 
-/// Takes what an RDMA_ERROR says; `false` if nobody knows what that is.
+/// Reads the contents of an RDMA_ERROR. Returns true if the error is a known one.
 ///
 /// # Errors
 ///
-/// [`Reason::Short`] if some of it is missing.
+/// Returns [`Reason::Short`] if the message ends too early.
 pub(crate) fn is_known(reader: &mut Reader<'_>) -> Result<bool, Reason> {
     match reader.word().ok_or(Reason::Short)? {
         CHUNK => Ok(true),

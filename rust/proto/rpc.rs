@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC messages (RFC 5531, section 9), as far as a transport looks at them.
+//! The parts of RPC messages that the transport reads and writes (RFC 5531, section 9).
 
 use crate::error::{
     DecodeError,
@@ -11,37 +11,31 @@ use crate::wire;
 /// The flavor of RPCSEC_GSS credentials (RFC 2203, section 3).
 const RPCSEC_GSS: u32 = 6;
 
-/// Returns where the arguments of a Call begin: behind credential and verifier (RFC 5531, section 9).
-/// `word` returns the word at a byte of the Call. `None`: they are beyond what there is of it, or
-/// RPCSEC_GSS has put something else there (RFC 2203, sections 5.2.2 and 5.3.2).
+/// Returns the offset of the arguments of a Call, which follow credential and verifier (RFC 5531,
+/// section 9). `word` returns the word at a byte of the Call. Returns `None` if the Call ends before its
+/// arguments, or if RPCSEC_GSS protects them (RFC 2203, sections 5.2.2 and 5.3.2).
 pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
-    // XID, direction, RPC version, program, version, procedure; then the credential.
+    // XID, direction, RPC version, program, version and procedure precede the credential.
     let (flavor, credential) = (word(24)?, word(28)?);
     let verifier = wire::padded(credential)?.checked_add(32)?;
     let len = word(verifier.checked_add(4)?)?;
     let at = verifier.checked_add(8)?.checked_add(wire::padded(len)?)?;
-    (flavor != RPCSEC_GSS || gss_plain(word, credential)?).then_some(at)
+    (flavor != RPCSEC_GSS || is_plain_gss(word, credential)).then_some(at)
 }
 
-/// Whether an RPCSEC_GSS credential of `len` bytes leaves the arguments as they are: version 1,
+/// Returns true if an RPCSEC_GSS credential of `len` bytes does not protect the arguments: version 1,
 /// procedure DATA, service none (RFC 2203, section 5.3.1).
-fn gss_plain(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> Option<bool> {
-    // Besides what is looked at it has at least the length of the context's handle.
-    if len < 20 {
-        return Some(false);
-    }
-    let (version, procedure) = (word(32)?, word(36)?);
-    // Behind the sequence number.
-    let service = word(44)?;
-    Some((version, procedure, service) == (1, 0, 1))
+fn is_plain_gss(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> bool {
+    // The five words of version, procedure, sequence number, service, and length of the context handle.
+    len >= 20 && (word(32), word(36), word(44)) == (Some(1), Some(0), Some(1))
 }
 
-/// Checks what a position-zero Read chunk has brought: the RPC message is a Call, and has the XID of the
-/// header (RFC 8166, section 4.2.1). `word` returns the word at a byte of it.
+/// Checks that the RPC message in a position-zero Read chunk is a Call, and has the XID `xid` of the
+/// transport header (RFC 8166, section 4.2.1). `word` returns the word at a byte of the message.
 ///
 /// # Errors
 ///
-/// [`Reason::Xid`] and [`Reason::Direction`].
+/// Returns [`Reason::Xid`] or [`Reason::Direction`].
 pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<(), DecodeError> {
     match (word(0), word(4)) {
         (rpc_xid, _) if rpc_xid != Some(xid) => Err(Reason::Xid.of(xid)),
@@ -50,8 +44,8 @@ pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<
     }
 }
 
-/// Returns the reply to Call `xid` that says that its receiver does not have the procedure (RFC 5531,
-/// section 9: MSG_ACCEPTED, PROC_UNAVAIL), after which sunrpc does not try again.
+/// Returns the reply to Call `xid` that says that the receiver does not implement the procedure (RFC
+/// 5531, section 9: MSG_ACCEPTED, PROC_UNAVAIL). sunrpc does not retry after this reply.
 pub fn unavailable(xid: u32) -> [u8; 24] {
     let mut reply = [0; 24];
     // Direction REPLY, state MSG_ACCEPTED, a verifier of AUTH_NONE, PROC_UNAVAIL.
@@ -70,7 +64,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// Looks for the arguments of a Call of these words.
+    /// Returns the offset of the arguments of a Call of these words.
     fn found(words: &[u32]) -> Option<u32> {
         arguments(|at| words.get(at as usize / 4).copied())
     }
@@ -82,7 +76,7 @@ mod tests {
         words[7] = 5;
         words[8 + 2 + 1] = 6;
         assert_eq!(found(&words), Some(56));
-        // The bound does not depend on whether the verifier itself is inline.
+        // The offset is known even if the body of the verifier is missing.
         assert_eq!(found(&words[..12]), Some(56));
         assert_eq!(found(&words[..11]), None);
         words[7] = u32::MAX;
@@ -98,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_brings_the_call_of_its_header() {
+    fn a_chunk_holds_the_call_of_its_header() {
         let check = |words: &[u32]| check_call(7, |at| words.get(at as usize / 4).copied());
         assert_eq!(check(&[7, 0]), Ok(()));
         for words in [&[][..], &[8, 0], &[8, 1]] {
@@ -111,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn gss_may_leave_no_arguments() {
+    fn gss_may_protect_arguments() {
         let found = |flavor, len, version, procedure, service| {
             let mut words = [0; 19];
             words[6..12].copy_from_slice(&[flavor, len, version, procedure, 99, service]);
@@ -120,7 +114,7 @@ mod tests {
         let plain = Some(60);
         let wrapped = None;
         assert_eq!(found(6, 20, 1, 0, 1), plain);
-        // Integrity, privacy, and what nobody knows.
+        // Integrity, privacy, and unknown services.
         for service in [0, 2, 3, 4] {
             assert_eq!(found(6, 20, 1, 0, service), wrapped);
             assert_eq!(found(5, 20, 1, 0, service), plain);
@@ -133,7 +127,7 @@ mod tests {
         for version in [0, 2] {
             assert_eq!(found(6, 20, version, 0, 1), wrapped);
         }
-        // What follows a short credential is not part of it.
+        // The words behind a short credential do not belong to it.
         assert_eq!(found(6, 16, 1, 0, 1), None);
     }
 }

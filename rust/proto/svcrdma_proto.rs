@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA version 1 as a server sees it (RFC 8166, 8167, 8267, 8797).
+//! RPC-over-RDMA version 1 on the server side (RFC 8166, 8167, 8267, 8797).
 //!
-//! Everything here is a pure function or a small state machine: messages and events go in, plans
-//! and values come out. Nothing allocates, nothing blocks, nothing knows of the kernel, and no
-//! input makes it panic. A plan is checked against its budget before it is returned, so that the
-//! transport only has to carry it out.
+//! This crate holds the wire format and each decision of the transport that is arithmetic or a state
+//! machine. Messages and events go in; plans and values come out. No function allocates, sleeps or
+//! calls the kernel, and no input makes one panic. A plan is checked against its budget before it is
+//! returned, so the transport only carries it out.
 //!
-//! Values refer to a received message by byte offsets and do not borrow it; the functions that need
-//! its bytes take it again. Handing them another message than the one decoded gives useless
-//! results, but never a panic or an endless loop.
+//! - Messages: [`decode`], [`header`], [`chunk`], [`error`], [`encode`], [`cm`].
+//! - Calls: [`layout`], [`rpc`], [`ulb`]. Replies: [`reply`].
+//! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
+//! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
+//! - Containers over preallocated slots: [`ring`], [`stack`].
 //!
-//! Locking and context: none; callers bring their own lock where they share a value.
+//! # Context
+//!
+//! Any.
+//!
+//! # Locking
+//!
+//! None. A caller that shares a value protects it with its own lock.
 
 #![cfg_attr(not(any(MODULE, test)), no_std)]
 #![forbid(unsafe_code)]
@@ -31,6 +39,7 @@ pub mod callbacks;
 pub mod chunk;
 pub mod cm;
 pub mod credits;
+pub mod decode;
 pub mod encode;
 pub mod error;
 pub mod header;
@@ -46,6 +55,7 @@ pub mod ring;
 pub mod rpc;
 pub mod shares;
 pub mod shortage;
+mod sink;
 pub mod space;
 pub mod sq;
 pub mod stack;

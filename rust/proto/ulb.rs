@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a sender may take out of a message of NFS, its Upper-Layer Binding: the data of WRITE and
-//! READ and the text of a link (RFC 8267, sections 4 and 6).
+//! The Upper-Layer Binding of NFS: the items of a message that are eligible for direct data placement
+//! (RFC 8267, sections 4 and 6).
 //!
-//! What else is too long for a message goes whole, in a position-zero Read chunk or in the Reply
-//! chunk. In versions of NFS before 4 the procedure tells, in a COMPOUND the words before the data.
+//! Eligible are the data of WRITE and READ and the text of a symbolic link. A message that is too long
+//! for other reasons is sent whole, in a position-zero Read chunk or in the Reply chunk. In NFS versions
+//! before 4 the procedure determines the eligible item; in a COMPOUND the words before the item do.
 
 use crate::chunk::ReadChunk;
 use crate::error::{
@@ -12,14 +13,14 @@ use crate::error::{
     Reason, //
 };
 use crate::header::{
-    Header,
-    Kind, //
+    Kind,
+    View, //
 };
 use crate::reply::Payload;
 use crate::rpc;
 use crate::wire;
 
-/// The program.
+/// RPC program number of NFS.
 const NFS: u32 = 100_003;
 
 /// Procedures of versions 2 and 3 (RFC 1094, RFC 1813).
@@ -37,94 +38,102 @@ mod operation {
     pub(super) const READ_PLUS: u32 = 68;
 }
 
-/// The type of a link (`nfs_ftype4`).
+/// The type of a symbolic link (`nfs_ftype4`).
 const NF4LNK: u32 = 5;
 
-/// Checks a Call whose RPC message is inline: that nothing else was taken out of it. Of an
-/// RDMA_NOMSG that is not known before the message was read, see [`check_read`].
-///
-/// # Errors
-///
-/// [`Reason::Ineligible`].
-pub fn check_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
-    if header.kind == Kind::Nomsg {
-        return Ok(());
-    }
-    let call = msg.get(header.body..).unwrap_or(&[]);
-    let word = |at| wire::word(call, at);
-    check(header, msg, word, header.inline_len(msg), true)
+/// The state of the Call that a check looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The bytes of the Read chunks are missing.
+    Reduced,
+    /// The bytes of the Read chunks are at their positions.
+    Whole,
 }
 
-/// Checks a Call of `len` bytes that has been put together: that nothing was taken out of what its
-/// position-zero Read chunk has brought but what may be. `word` returns the big-endian word at a
-/// byte of the Call.
+/// Checks that the Read chunks of an RDMA_MSG hold eligible items only. An RDMA_NOMSG is checked after
+/// its RPC message was read, by [`check_read`].
 ///
 /// # Errors
 ///
-/// [`Reason::Ineligible`].
+/// Returns [`Reason::Ineligible`] if a Read chunk holds another item.
+pub fn check_inline(view: &View<'_>) -> Result<(), DecodeError> {
+    if view.header().kind == Kind::Nomsg {
+        return Ok(());
+    }
+    let call = view.inline();
+    let word = |at| wire::word(call, at);
+    check(view, word, view.inline_len(), State::Reduced)
+}
+
+/// Checks that the Read chunks of an RDMA_NOMSG, position zero aside, hold eligible items only. The Call
+/// has `len` bytes and is complete; `word` returns the big-endian word at a byte of it.
+///
+/// # Errors
+///
+/// Returns [`Reason::Ineligible`] if a Read chunk holds another item.
 pub fn check_read(
-    header: &Header,
-    msg: &[u8],
+    view: &View<'_>,
     word: impl FnMut(u32) -> Option<u32>,
     len: u32,
 ) -> Result<(), DecodeError> {
-    check(header, msg, word, len, false)
+    check(view, word, len, State::Whole)
 }
 
-/// Checks a Call of `len` bytes, which `word` looks at, with or without what was taken out of it.
+/// Checks the Read chunks of a Call of which `len` bytes are present.
 fn check(
-    header: &Header,
-    msg: &[u8],
+    view: &View<'_>,
     mut word: impl FnMut(u32) -> Option<u32>,
     len: u32,
-    is_reduced: bool,
+    state: State,
 ) -> Result<(), DecodeError> {
     let mut items = Items::default();
-    while let Some(chunk) = header.reads.next_chunk(msg, items.position) {
-        let item = items.add(chunk, len, is_reduced);
-        if item.and_then(|item| item.is_eligible(&mut word)) != Some(true) {
-            return Err(Reason::Ineligible.of(header.xid));
+    while let Some(chunk) = view.next_read_chunk(items.position) {
+        let item = items.add(chunk, len, state);
+        if item.and_then(|item| item.check(&mut word)).is_none() {
+            return Err(view.refuse(Reason::Ineligible));
         }
     }
     Ok(())
 }
 
-/// The Read chunks of a Call, position zero aside, in the order of their positions.
+/// A walk over the Read chunks of a Call, position zero aside, in the order of their positions.
 #[derive(Default)]
 struct Items {
-    /// That of the last one.
+    /// Position of the last chunk.
     position: u32,
-    /// Where it ends, with its pad.
+    /// Position of the byte behind the last chunk and its XDR pad.
     end: u32,
-    /// Bytes of all of them, with their pads.
+    /// Bytes of all chunks so far, with their XDR pads.
     left_out: u32,
+    /// Number of chunks so far.
     count: u32,
 }
 
-/// One of them.
+/// An item that is in a Read chunk.
 struct Item {
-    /// Where it belongs, in what there is of the Call.
+    /// Offset of the item in the present bytes of the Call.
     at: u32,
-    /// Bytes with its pad.
+    /// Bytes of the item and its XDR pad.
     len: u32,
-    /// Bytes of the Call between the one before it and this one.
+    /// Bytes of the Call between the item before and this one.
     gap: u32,
-    /// Bytes of the Call behind it.
+    /// Bytes of the Call behind the item.
     behind: u32,
     is_first: bool,
 }
 
 impl Items {
-    /// Adds `chunk` of a Call of which there are `len` bytes. `None`: it has no place there.
-    fn add(&mut self, chunk: ReadChunk, len: u32, is_reduced: bool) -> Option<Item> {
+    /// Adds `chunk` of a Call of which `len` bytes are present. Returns `None` if the chunk does not fit
+    /// into the Call.
+    fn add(&mut self, chunk: ReadChunk, len: u32, state: State) -> Option<Item> {
         let item_len = u32::try_from(chunk.len).ok().and_then(wire::padded)?;
         let end = chunk.position.checked_add(item_len)?;
-        let (at, behind) = match is_reduced {
-            true => {
+        let (at, behind) = match state {
+            State::Reduced => {
                 let at = chunk.position.checked_sub(self.left_out)?;
                 (at, len.checked_sub(at)?)
             }
-            false => (chunk.position, len.checked_sub(end)?),
+            State::Whole => (chunk.position, len.checked_sub(end)?),
         };
         let item = Item {
             at,
@@ -142,10 +151,10 @@ impl Items {
 }
 
 impl Item {
-    /// Whether it may be taken out. `None`: the Call is not as one that has such an item.
-    fn is_eligible(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<bool> {
-        // None may lie in the RPC header: words behind it would not be where they are looked for.
-        // Of what RPCSEC_GSS covers nothing may be taken out (RFC 8166, sections 8.2.2 and 8.2.2.3).
+    /// Checks that the item is eligible. Returns `None` if it is not, or if the Call is malformed.
+    fn check(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<()> {
+        // An item within the RPC header would move the words that are looked at below. Arguments that
+        // RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
         if self.at < rpc::arguments(&mut word)? {
             return None;
         }
@@ -154,44 +163,44 @@ impl Item {
             let at = self.at.checked_sub(bytes)?;
             (bytes <= self.gap).then(|| word(at))?
         };
-        // All are opaque and have their lengths before them.
+        // Each eligible item is an opaque, which its length precedes.
         let has_its_length = before(4).and_then(wire::padded)? == self.len;
         let is_eligible = match called {
             (NFS, 2, procedure::WRITE_2 | procedure::SYMLINK_2) => self.is_first,
-            // The last argument, but for a pad.
+            // The last argument; only its pad may follow.
             (NFS, 3, procedure::WRITE_3 | procedure::SYMLINK_3) => {
                 self.is_first && self.behind <= 4
             }
-            // Data has operation, stateid, offset and stability before its length, a text has
-            // operation and type.
+            // Operation, stateid, offset and stability precede the length of data; operation and type
+            // precede the length of a text.
             (NFS, 4, _) => {
                 before(36) == Some(operation::WRITE)
                     || (before(12), before(8)) == (Some(operation::CREATE), Some(NF4LNK))
             }
             _ => false,
         };
-        Some(has_its_length && is_eligible)
+        (has_its_length && is_eligible).then_some(())
     }
 }
 
-/// Whether a Call is one of those that a server must not drop while the connection lasts, as the client
-/// does not send them again: of version 4 (RFC 7530, section 3.1.1; RFC 8881, section 2.9.2). `word`
-/// returns the big-endian word at a byte of the Call.
+/// Returns true if the server must not drop this Call while the connection lasts, because the client
+/// does not retransmit it: a Call of NFS version 4 (RFC 7530, section 3.1.1; RFC 8881, section 2.9.2).
+/// `word` returns the big-endian word at a byte of the Call.
 pub fn needs_answer(mut word: impl FnMut(u32) -> Option<u32>) -> bool {
     (word(12), word(16)) == (Some(NFS), Some(4))
 }
 
-/// The same of a Call whose RPC message is inline; `false` if it is not.
-pub fn needs_answer_inline(header: &Header, msg: &[u8]) -> bool {
-    let call = msg.get(header.body..).unwrap_or(&[]);
-    header.kind == Kind::Msg && needs_answer(|at| wire::word(call, at))
+/// Returns true if the RPC message is inline and [`needs_answer`] is true for it.
+pub fn needs_answer_inline(view: &View<'_>) -> bool {
+    let call = view.inline();
+    needs_answer(|at| wire::word(call, at))
 }
 
-/// Whether a result that nfsd has marked may be taken out of its reply to a Call of NFS `version`:
-/// not the data of READ_PLUS. `word` returns the big-endian word at a byte of the reply's stream.
+/// Returns true if a result that nfsd has marked is eligible in a Reply to a Call of NFS `version`. The
+/// data of READ_PLUS is not. `word` returns the big-endian word at a byte of the reply stream.
 pub fn is_result(version: u32, word: impl Fn(u32) -> Option<u32>, result: &Payload) -> bool {
     let before = |bytes| result.offset.checked_sub(bytes).and_then(&word);
-    // Operation, status, end of file, one segment, its type, which is data; offset and length.
+    // Operation, status, end of file, one segment, its type (data), offset and length.
     let read_plus = [(32, operation::READ_PLUS), (28, 0), (20, 1), (16, 0)];
     version != 4
         || read_plus
@@ -202,8 +211,11 @@ pub fn is_result(version: u32, word: impl Fn(u32) -> Option<u32>, result: &Paylo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header;
-    use crate::header::Received;
+    use crate::decode::{
+        decode,
+        Received, //
+    };
+    use crate::header::Header;
 
     /// A WRITE up to its data, of 64 bytes.
     const WRITE_4: [u32; 9] = [operation::WRITE, 0, 0, 0, 0, 0, 0, 2, 64];
@@ -216,9 +228,9 @@ mod tests {
         words
     }
 
-    /// Returns the header of a message with Read chunks of these positions and lengths, and `call`
-    /// behind it.
-    fn message(kind: u32, call: &[u32], chunks: &[(u32, u32)]) -> (Header, Vec<u8>) {
+    /// Returns the view of a message that is never freed. It has Read chunks with these positions and
+    /// lengths, and `call` follows its header.
+    fn message(kind: u32, call: &[u32], chunks: &[(u32, u32)]) -> View<'static> {
         let mut words = vec![9, 1, 1, kind];
         for &(position, len) in chunks {
             words.extend([1, position, 7, len, 0, 0]);
@@ -226,8 +238,8 @@ mod tests {
         words.extend([0, 0, 0]);
         words.extend(call);
         let msg: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        match header::decode(&msg) {
-            Ok(Received::Call(header)) => (header, msg),
+        match decode(msg.leak(), Box::leak(Box::<Header>::default())) {
+            Ok(Received::Call(view)) => view,
             other => panic!("{other:?}"),
         }
     }
@@ -237,18 +249,17 @@ mod tests {
         found.is_ok()
     }
 
-    /// Whether the rest `call` of a Call may come inline.
+    /// Returns true if the rest `call` of a Call is accepted inline.
     fn inline(call: &[u32], chunks: &[(u32, u32)]) -> bool {
-        let (header, msg) = message(0, call, chunks);
-        is_good(check_inline(&header, &msg))
+        is_good(check_inline(&message(0, call, chunks)))
     }
 
-    /// Whether it may come by a position-zero Read chunk.
+    /// Returns true if `call` is accepted in a position-zero Read chunk.
     fn read(call: &[u32], chunks: &[(u32, u32)]) -> bool {
         let chunks = [&[(0, 400)], chunks].concat();
-        let (header, msg) = message(1, &[], &chunks);
-        assert_eq!(check_inline(&header, &msg), Ok(()));
-        // What was taken out comes back, with pads.
+        let view = message(1, &[], &chunks);
+        assert_eq!(check_inline(&view), Ok(()));
+        // The items are at their positions, with pads.
         let mut whole = call.to_vec();
         for &(position, len) in &chunks[1..] {
             let at = whole.len().min(position as usize / 4);
@@ -256,7 +267,7 @@ mod tests {
             whole.splice(at..at, data);
         }
         let word = |at: u32| whole.get(at as usize / 4).copied();
-        is_good(check_read(&header, &msg, word, whole.len() as u32 * 4))
+        is_good(check_read(&view, word, whole.len() as u32 * 4))
     }
 
     fn both(call: &[u32], chunks: &[(u32, u32)]) -> bool {
@@ -266,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn procedures_tell_before_version_4() {
+    fn the_procedure_decides_before_version_4() {
         for (version, procedure, good) in [
             (3, 7, true),
             (3, 10, true),
@@ -287,20 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn in_version_3_it_comes_last_and_alone() {
+    fn the_item_of_version_3_is_alone_and_last() {
         let end = call(3, 10, &[0, 64, 0, 64]);
         assert!(both(&end, &[(56, 64)]));
         assert!(!both(&end, &[(48, 64)]));
         assert!(!both(&call(3, 7, &[64, 64]), &[(44, 64), (112, 64)]));
-        // Its pad may be there.
+        // Its pad may follow.
         assert!(inline(&call(3, 7, &[63, 0]), &[(44, 63)]));
         assert!(!inline(&call(3, 7, &[63, 0, 0]), &[(44, 63)]));
-        // In version 2 a link has attributes behind its text.
+        // In version 2 attributes follow the text of a link.
         assert!(both(&call(2, 13, &[64, 0, 0]), &[(44, 64)]));
     }
 
     #[test]
-    fn words_before_the_data_tell_in_version_4() {
+    fn words_before_the_data_decide_in_version_4() {
         let write = call(4, 1, &[&WRITE_4[..], &[9, 0]].concat());
         assert!(both(&write, &[(76, 64)]));
         for position in [4, 20, 32, 40, 72, 80] {
@@ -311,28 +322,28 @@ mod tests {
         let directory = call(4, 1, &[0, 0, operation::CREATE, 2, 64]);
         assert!(!both(&directory, &[(60, 64)]));
         assert!(!both(&call(4, 1, &[]), &[(40, 0)]));
-        // A length that is another's, which would bring its own operations.
+        // Another item's length: the rest of the item would be read as operations.
         for (len, good) in [(60, false), (61, true), (64, true), (65, false), (0, false)] {
             assert_eq!(both(&write, &[(76, len)]), good, "{len}");
         }
-        // Nothing of the RPC header can look like an operation.
+        // No word of the RPC header is taken for an operation.
         let mut early = call(4, 1, &[0; 4]);
         (early[0], early[8]) = (operation::WRITE, 64);
         assert!(!read(&early, &[(36, 64)]));
     }
 
     #[test]
-    fn items_are_seen_where_they_were_taken_out() {
-        // Data of 5 bytes, which has a pad.
+    fn items_are_checked_at_their_positions() {
+        // Data of 5 bytes, which need a pad.
         let mut write = WRITE_4;
         write[8] = 5;
         let two = call(4, 1, &[write, write].concat());
         let (first, second) = (76, 76 + 8 + 36);
         assert!(both(&two, &[(first, 5), (second, 5)]));
-        // The order in the list does not matter, where the positions do.
+        // The positions matter, the order of the list does not.
         assert!(inline(&two, &[(second, 5), (first, 5)]));
         assert!(!both(&two, &[(first, 5), (second - 8, 5)]));
-        // The words before an item are not looked for in another, or before it.
+        // The words before an item must not belong to the item before.
         assert!(!both(&two, &[(first, 5), (second, 5), (second + 8, 5)]));
         assert!(!both(&two, &[(first, 5), (first + 8, 5)]));
         // Longer than any message.
@@ -340,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_out_of_what_gss_covers() {
+    fn arguments_that_gss_protects_are_not_eligible() {
         // The arguments, of a WRITE of version 3, begin at byte 60.
         for (procedure, service, good) in
             [(0, 1, true), (0, 2, false), (0, 3, false), (1, 1, false)]
@@ -357,17 +368,17 @@ mod tests {
     fn version_4_needs_an_answer() {
         for (version, needs) in [(2, false), (3, false), (4, true), (5, false)] {
             let mut words = call(version, 1, &[]);
-            let (header, msg) = message(0, &words, &[]);
-            assert_eq!(needs_answer_inline(&header, &msg), needs, "{version}");
-            let (header, msg) = message(1, &words, &[(0, 40)]);
-            assert!(!needs_answer_inline(&header, &msg));
+            let inline = message(0, &words, &[]);
+            assert_eq!(needs_answer_inline(&inline), needs, "{version}");
+            let in_chunk = message(1, &words, &[(0, 40)]);
+            assert!(!needs_answer_inline(&in_chunk));
             words[3] ^= 1;
             assert!(!needs_answer(|at| words.get(at as usize / 4).copied()));
         }
     }
 
     #[test]
-    fn read_plus_is_no_read() {
+    fn data_of_read_plus_is_not_eligible() {
         let is_result = |version, words: &[u32]| {
             let offset = words.len() as u32 * 4;
             let word = |at: u32| words.get(at as usize / 4).copied();

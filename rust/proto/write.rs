@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA Writes of a reply (RFC 8166, section 3.4.6): payloads, then the Reply chunk.
+//! The RDMA Writes of a Reply (RFC 8166, section 3.4.6): first the payloads, then the Reply chunk.
 
 use crate::chunk::{
     Chunk,
     ChunkWalk,
     Segment, //
 };
-use crate::header::Header;
+use crate::header::View;
 use crate::reply::{
     Form,
     KeptAt,
@@ -19,60 +19,62 @@ use crate::reply::{
 pub struct WriteOp {
     /// The client's rkey.
     pub handle: u32,
-    /// First byte in the client's memory.
+    /// Address of the first byte in the client's memory.
     pub remote: u64,
-    /// First byte in the reply stream.
+    /// Offset of the first byte in the reply stream.
     pub src: u32,
-    /// Bytes; never 0.
+    /// Length in bytes; never 0.
     pub len: u32,
 }
 
-/// What the cursor is writing.
+/// The kind of range that a cursor writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// Payloads, each to its Write chunk.
     #[default]
     Payloads,
-    /// The kept ranges, all to the Reply chunk.
+    /// The rest of the stream, to the Reply chunk.
     Kept,
 }
 
-/// Lists the RDMA Writes of a reply; may stop anywhere and go on later.
+/// Lists the RDMA Writes of a Reply. The caller may stop at any byte and continue later, with the same
+/// plan and the same Call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteCursor {
     stage: Stage,
-    /// Write chunks that were not begun; `None` before the first.
+    /// The Write chunks that are left; `None` before the first one.
     chunks: Option<ChunkWalk>,
-    /// The payload that is begun next.
+    /// Index of the next payload.
     index: u32,
-    /// The kept range that is begun next.
+    /// Progress in the rest of the stream.
     kept: KeptAt,
-    /// The chunk being filled, its segment, and the bytes of that which are filled.
+    /// The chunk that is filled.
     chunk: Chunk,
+    /// Index of its segment.
     segment: u32,
+    /// Bytes of the segment that were written.
     done: u32,
-    /// The next byte of the reply stream, and how many are to go to `chunk` from there on.
+    /// Offset of the next byte in the reply stream.
     src: u32,
+    /// Bytes from there on that belong to `chunk`.
     left: u32,
 }
 
 impl WriteCursor {
-    /// Starts before the first RDMA Write of `plan`.
-    pub fn new(plan: &ReplyPlan) -> Self {
-        // The plan is asked for because a cursor serves no other one.
-        let _ = plan;
+    /// Starts before the first RDMA Write.
+    pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the next contiguous RDMA Write, `None` when all was listed.
-    pub fn peek(&self, plan: &ReplyPlan, header: &Header, msg: &[u8]) -> Option<WriteOp> {
+    /// Returns the next contiguous RDMA Write, or `None` after the last one.
+    pub fn peek(&self, plan: &ReplyPlan, view: &View<'_>) -> Option<WriteOp> {
         let mut settled = *self;
-        settled.settle(plan, header, msg)
+        settled.settle(plan, view)
     }
 
-    /// Moves on by `len` bytes, but not past the end of what [`peek`](Self::peek) returns.
-    pub fn advance(&mut self, plan: &ReplyPlan, header: &Header, msg: &[u8], len: u32) {
-        let Some(op) = self.settle(plan, header, msg) else {
+    /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek) returns.
+    pub fn advance(&mut self, plan: &ReplyPlan, view: &View<'_>, len: u32) {
+        let Some(op) = self.settle(plan, view) else {
             return;
         };
         let len = len.min(op.len);
@@ -81,12 +83,12 @@ impl WriteCursor {
         self.left = self.left.saturating_sub(len);
     }
 
-    /// Moves on to the next byte that is to be written and returns its operation.
-    fn settle(&mut self, plan: &ReplyPlan, header: &Header, msg: &[u8]) -> Option<WriteOp> {
+    /// Advances to the next byte that is to be written, and returns its operation.
+    fn settle(&mut self, plan: &ReplyPlan, view: &View<'_>) -> Option<WriteOp> {
         loop {
             while self.left > 0 {
-                let Some(segment) = self.chunk.get(msg, self.segment) else {
-                    // A plan gives no chunk more than it can take.
+                let Some(segment) = self.chunk.get(view.message(), self.segment) else {
+                    // A plan never exceeds the capacity of a chunk.
                     self.left = 0;
                     break;
                 };
@@ -96,27 +98,27 @@ impl WriteCursor {
                 self.segment = self.segment.saturating_add(1);
                 self.done = 0;
             }
-            self.begin(plan, header, msg)?;
+            self.begin(plan, view)?;
         }
     }
 
-    /// Returns the operation that starts here, in `segment`.
+    /// Returns the operation at the current byte, which is in `segment`.
     fn op(&self, segment: &Segment) -> WriteOp {
         WriteOp {
             handle: segment.handle,
-            // Memory that wraps around is refused where it is registered, not here.
+            // A range that wraps around cannot be registered, so the client's adapter rejects it.
             remote: segment.offset.wrapping_add(u64::from(self.done)),
             src: self.src,
             len: self.left.min(segment.length.saturating_sub(self.done)),
         }
     }
 
-    /// Begins the next range of the reply stream; `None` when there is none.
-    fn begin(&mut self, plan: &ReplyPlan, header: &Header, msg: &[u8]) -> Option<()> {
+    /// Begins the next range of the reply stream. Returns `None` after the last one.
+    fn begin(&mut self, plan: &ReplyPlan, view: &View<'_>) -> Option<()> {
         if self.stage == Stage::Payloads {
             if let Some(payload) = plan.payload(self.index) {
-                let chunks = self.chunks.get_or_insert(header.writes.walk());
-                let chunk = chunks.take(msg)?;
+                let all = || view.header().writes.walk();
+                let chunk = self.chunks.get_or_insert_with(all).take(view.message())?;
                 self.fill(chunk);
                 self.index = self.index.saturating_add(1);
                 self.src = payload.offset;
@@ -127,7 +129,7 @@ impl WriteCursor {
                 return None;
             }
             self.stage = Stage::Kept;
-            self.fill(header.reply?);
+            self.fill(view.header().reply?);
         }
         let range = self.kept.take(plan)?;
         self.src = range.start;
@@ -135,7 +137,7 @@ impl WriteCursor {
         Some(())
     }
 
-    /// Turns to the first segment of `chunk`.
+    /// Continues at the first segment of `chunk`.
     fn fill(&mut self, chunk: Chunk) {
         self.chunk = chunk;
         self.segment = 0;

@@ -11,7 +11,6 @@
 //! `rpciod`, and answers come in completions; both are in process context.
 
 use super::{
-    receive::Call,
     reply, //
 };
 use crate::svc::{
@@ -44,8 +43,8 @@ use svcrdma_proto::{
         NoCredit,
         Unanswered, //
     },
+    decode::Reverse,
     encode,
-    header::Reverse,
     rpc, //
 };
 
@@ -189,8 +188,8 @@ fn submit(endpoint: &Endpoint, call: &backchannel::Call<'_>) -> Result {
 }
 
 /// A reply to a Call of ours has come in. In a completion.
-pub(crate) fn received(endpoint: &Arc<Endpoint>, message: &Call, reverse: &Reverse) {
-    let body = message.message().get(reverse.body..).unwrap_or(&[]);
+pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
+    let body = reverse.body;
     // The RPC message has the XID as well (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
     let granted = Some(reverse.credits);

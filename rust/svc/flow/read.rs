@@ -104,12 +104,7 @@ pub(crate) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
         endpoint.connection.close(CloseReason::NoMemory);
         return abandon(&endpoint, call);
     }
-    if call
-        .cursor
-        .get()
-        .peek(&call.header, call.message())
-        .is_none()
-    {
+    if call.cursor.get().peek(&receive::view(&call)).is_none() {
         finish(&endpoint, call, true);
         return None;
     }
@@ -137,7 +132,8 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let (message, state) = call.parts_mut();
     let stream = sink.stream_mut();
     stream.lay_flat(state.layout.sink_len() as usize);
-    for fill in layout::fills(&state.layout, &state.header, message) {
+    let view = state.header.view(message);
+    for fill in layout::fills(&state.layout, &view) {
         match fill {
             Fill::Copy { from, len, sink } => {
                 let bytes = message
@@ -148,8 +144,7 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
             Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
         }
     }
-    let cursor = ReadCursor::new(&state.layout, &state.header, message);
-    state.cursor.set(cursor);
+    state.cursor.set(ReadCursor::new(&state.layout, &view));
     let mapped = endpoint
         .connection
         .device
@@ -166,9 +161,9 @@ pub(crate) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
     if !chain.register(sink, room) {
         return false;
     }
-    let (header, message) = (&call.header, call.message());
+    let view = receive::view(call);
     let mut cursor = call.cursor.get();
-    while let Some(op) = cursor.peek(header, message) {
+    while let Some(op) = cursor.peek(&view) {
         if chain.len() >= room {
             break;
         }
@@ -183,10 +178,10 @@ pub(crate) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) 
         // A piece of an operation is not longer than it.
         let taken = u32::try_from(taken).unwrap_or(op.len);
         endpoint.connection.counters.read_bytes.add(taken);
-        cursor.advance(header, message, taken);
+        cursor.advance(&view, taken);
     }
     call.cursor.set(cursor);
-    cursor.peek(header, message).is_none() && chain.invalidate(sink, room)
+    cursor.peek(&view).is_none() && chain.invalidate(sink, room)
 }
 
 /// The Reads are over: nfsd gets the Call if they were done, and if it is what its header says. Its
@@ -216,14 +211,14 @@ pub(crate) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
 #[inline(never)]
 fn examine(call: &mut Call) -> Result<(), DecodeError> {
     let (message, state) = call.parts_mut();
-    let header = state.header;
-    if header.kind == Kind::Msg {
+    let view = state.header.view(message);
+    if view.header().kind == Kind::Msg {
         return Ok(());
     }
     let len = state.layout.sink_len();
     let sink = &mut state.sink;
     let mut word = |at: u32| sink.as_mut()?.stream_mut().word(at as usize);
-    rpc::check_call(header.xid, &mut word)?;
+    rpc::check_call(view.header().xid, &mut word)?;
     state.needs_answer = ulb::needs_answer(&mut word);
-    ulb::check_read(&header, message, word, len)
+    ulb::check_read(&view, word, len)
 }

@@ -47,14 +47,17 @@ use support::{
     trace, //
 };
 use svcrdma_proto::{
+    decode::{
+        decode,
+        Received, //
+    },
     error::{
         Answer,
         DecodeError, //
     },
     header::{
-        self,
         Header,
-        Received, //
+        View, //
     },
     layout::{
         self,
@@ -143,38 +146,43 @@ impl State for CallState {
     }
 }
 
+/// Returns the received Call: its header and its message.
+pub(crate) fn view(call: &Call) -> View<'_> {
+    call.header.view(call.message())
+}
+
 /// A message has come in. In a completion.
 pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
-    let decoded = header::decode(call.message());
-    match decoded {
-        Ok(Received::Call(header)) => {
+    let (message, state) = call.parts_mut();
+    match decode(message, &mut state.header) {
+        Ok(Received::Call(view)) => {
             endpoint.connection.counters.calls.inc();
-            call.credit = endpoint.connection.count_call(Some(header.credits));
-            if call.credit.is_none() {
+            let header = view.header();
+            state.credit = endpoint.connection.count_call(Some(header.credits));
+            if state.credit.is_none() {
                 endpoint.connection.counters.calls_dropped.inc();
                 endpoint.connection.close(CloseReason::CreditOverrun);
                 return;
             }
-            match plan(endpoint, &header, call.message()) {
+            match plan(endpoint, &view) {
                 Ok(layout) => {
-                    let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
+                    let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
                     trace::call(
                         endpoint.connection.number(),
                         header.xid,
                         len,
                         layout.sink_len(),
-                        header.writes.chunks(),
-                        u32::from(header.reply.is_some()),
+                        view.write_chunks(),
+                        u32::from(view.reply().is_some()),
                     );
-                    call.needs_answer = ulb::needs_answer_inline(&header, call.message());
-                    call.header = header;
-                    call.layout = layout;
+                    state.needs_answer = ulb::needs_answer_inline(&view);
+                    state.layout = layout;
                     begin(endpoint, call);
                 }
                 Err(e) => refuse(endpoint, call, e),
             }
         }
-        Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &call, &reverse),
+        Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &reverse),
         Ok(Received::Error { xid }) => backchannel::refused(endpoint, xid),
         Ok(Received::Ignored) => endpoint.ignore(),
         Err(e) => {
@@ -193,11 +201,11 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
 }
 
 /// Where the bytes of a Call that the server takes, and can answer, are to lie.
-fn plan(endpoint: &Endpoint, header: &Header, message: &[u8]) -> Result<Layout, DecodeError> {
+fn plan(endpoint: &Endpoint, view: &View<'_>) -> Result<Layout, DecodeError> {
     // First, as it ends with the first chunk that may not be: others take longer the more there are.
-    ulb::check_inline(header, message)?;
-    let layout = layout::plan(header, message, endpoint.max_pages)?;
-    wire_reply::check_header(header, message, endpoint.thresholds.send)?;
+    ulb::check_inline(view)?;
+    let layout = layout::plan(view, endpoint.max_pages)?;
+    wire_reply::check_header(view, endpoint.thresholds.send)?;
     Ok(layout)
 }
 

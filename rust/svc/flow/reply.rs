@@ -9,7 +9,10 @@
 
 use super::{
     backchannel as callbacks,
-    receive::Call, //
+    receive::{
+        self,
+        Call, //
+    },
 };
 use crate::svc::{
     close_reason::CloseReason,
@@ -46,7 +49,7 @@ use support::{
 use svcrdma_proto::{
     encode,
     error::Answer,
-    header::Header,
+    header::View,
     reply::{
         self,
         Form,
@@ -89,7 +92,7 @@ impl Reply {
             len: 0,
             from_pages: false,
             is_call: false,
-            cursor: Cell::new(WriteCursor::new(&plan)),
+            cursor: Cell::new(WriteCursor::new()),
             plan,
             pages: None,
             invalidate: None,
@@ -159,9 +162,9 @@ impl Reply {
         let (Some(call), Some(pages)) = (call, &self.pages) else {
             return true;
         };
-        let (header, message) = (&call.header, call.message());
+        let view = receive::view(call);
         let mut cursor = self.cursor.get();
-        while let Some(op) = cursor.peek(&self.plan, header, message) {
+        while let Some(op) = cursor.peek(&self.plan, &view) {
             if chain.len() >= room {
                 break;
             }
@@ -175,10 +178,10 @@ impl Reply {
             }
             // A piece of an operation is not longer than it.
             let taken = u32::try_from(taken).unwrap_or(op.len);
-            cursor.advance(&self.plan, header, message, taken);
+            cursor.advance(&self.plan, &view, taken);
         }
         self.cursor.set(cursor);
-        cursor.peek(&self.plan, header, message).is_none()
+        cursor.peek(&self.plan, &view).is_none()
     }
 
     fn build_send<'m>(&'m self, chain: &mut Chain<'_, 'm>) -> bool {
@@ -223,14 +226,13 @@ impl Reply {
     fn set_results(
         &mut self,
         endpoint: &Endpoint,
-        header: &Header,
-        message: &[u8],
+        view: &View<'_>,
         credits: u32,
         results: Results<'_>,
     ) -> Result {
         let out = self.buffer.bytes_mut();
-        self.len = encode::reply(&self.plan, header, message, credits, out).ok_or(ENOSPC)?;
-        self.cursor.set(WriteCursor::new(&self.plan));
+        self.len = encode::reply(&self.plan, view, credits, out).ok_or(ENOSPC)?;
+        self.cursor.set(WriteCursor::new());
         let inline = self.plan.inline_len() as usize;
         // More ranges than a Send is sure to have pieces for are copied too; whatever goes inline
         // is within the threshold, which is what the buffer has room for.
@@ -310,29 +312,23 @@ fn prepare(
     credits: u32,
     results: Results<'_>,
 ) -> Result {
-    let header = call.header;
+    let view = receive::view(call);
+    let xid = view.header().xid;
     let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
     let mut payloads = [Payload::default(); MAX_PAYLOADS];
     let payloads = find_payloads(call, &results, &mut payloads);
-    let message = call.message();
-    reply.plan = reply::plan(&header, message, len, payloads, endpoint.thresholds.send);
+    reply.plan = reply::plan(&view, len, payloads, endpoint.thresholds.send);
     if reply.plan.form == Form::Refused {
-        trace::refused(endpoint.connection.number(), header.xid, len);
-        reply.set_error(endpoint, Answer::Chunk { xid: header.xid }, credits);
+        trace::refused(endpoint.connection.number(), xid, len);
+        reply.set_error(endpoint, Answer::Chunk { xid }, credits);
         return Ok(());
     }
     if endpoint.thresholds.invalidate {
-        reply.invalidate = header.invalidatable(message);
+        reply.invalidate = view.invalidatable();
     }
     let inline = reply.plan.inline_len();
-    trace::reply(
-        endpoint.connection.number(),
-        header.xid,
-        len,
-        inline,
-        credits,
-    );
-    reply.set_results(endpoint, &header, message, credits, results)
+    trace::reply(endpoint.connection.number(), xid, len, inline, credits);
+    reply.set_results(endpoint, &view, credits, results)
 }
 
 /// The marked results that may go by RDMA Write, each where its bytes really are.

@@ -9,9 +9,10 @@
 use svcrdma_proto::callbacks::{self, NoCredit, Unanswered};
 use svcrdma_proto::cm::{self, Peer, Thresholds};
 use svcrdma_proto::credits::{Credits, Overrun};
+use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
-use svcrdma_proto::header::{decode, Header, Received};
+use svcrdma_proto::header::{Header, View};
 use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::ring::Ring;
@@ -22,8 +23,11 @@ use svcrdma_proto::stack::Stack;
 use svcrdma_proto::ulb;
 
 #[no_mangle]
-pub fn use_decode(msg: &[u8]) -> Result<Received, DecodeError> {
-    decode(msg)
+pub fn use_decode<'m>(
+    message: &'m [u8],
+    header: &'m mut Header,
+) -> Result<Received<'m>, DecodeError> {
+    decode(message, header)
 }
 
 #[no_mangle]
@@ -43,19 +47,19 @@ pub fn use_space(standing: &Standing) -> bool {
 }
 
 #[no_mangle]
-pub fn use_lists(header: &Header, msg: &[u8]) -> (u64, Option<u32>) {
+pub fn use_lists(view: &View<'_>) -> (u64, Option<u32>) {
     let mut sum = 0u64;
-    for read in header.reads.iter(msg) {
+    for read in view.reads() {
         sum ^= u64::from(read.position) ^ read.segment.offset;
     }
-    for chunk in header.writes.iter(msg).chain(header.reply) {
-        sum ^= chunk.capacity(msg) ^ u64::from(chunk.segments());
-        for segment in chunk.iter(msg) {
+    for chunk in view.writes().chain(view.reply()) {
+        sum ^= chunk.capacity() ^ u64::from(chunk.len());
+        for segment in chunk.segments() {
             sum ^= segment.offset;
         }
     }
-    sum ^= u64::from(header.writes.chunks()) ^ u64::from(header.reads.is_empty());
-    (sum, header.invalidatable(msg))
+    sum ^= u64::from(view.write_chunks());
+    (sum, view.invalidatable())
 }
 
 #[no_mangle]
@@ -88,8 +92,8 @@ pub fn use_stack<'a>(
 }
 
 #[no_mangle]
-pub fn use_layout(header: &Header, msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
-    layout::plan(header, msg, pages)
+pub fn use_layout(view: &View<'_>, pages: u32) -> Result<Layout, DecodeError> {
+    layout::plan(view, pages)
 }
 
 #[no_mangle]
@@ -98,13 +102,13 @@ pub fn use_call(xid: u32, call: &[u32]) -> Result<(), DecodeError> {
 }
 
 #[no_mangle]
-pub fn use_ulb_inline(header: &Header, msg: &[u8]) -> Result<(), DecodeError> {
-    ulb::check_inline(header, msg)
+pub fn use_ulb_inline(view: &View<'_>) -> Result<(), DecodeError> {
+    ulb::check_inline(view)
 }
 
 #[no_mangle]
-pub fn use_ulb_read(header: &Header, msg: &[u8], call: &[u32]) -> Result<(), DecodeError> {
-    ulb::check_read(header, msg, |at| call.get(at as usize / 4).copied(), 4096)
+pub fn use_ulb_read(view: &View<'_>, call: &[u32]) -> Result<(), DecodeError> {
+    ulb::check_read(view, |at| call.get(at as usize / 4).copied(), 4096)
 }
 
 #[no_mangle]
@@ -118,19 +122,19 @@ pub fn use_sink(layout: &Layout) -> (u32, u32) {
 }
 
 #[no_mangle]
-pub fn use_read_new(layout: &Layout, header: &Header, msg: &[u8]) -> ReadCursor {
-    ReadCursor::new(layout, header, msg)
+pub fn use_read_new(layout: &Layout, view: &View<'_>) -> ReadCursor {
+    ReadCursor::new(layout, view)
 }
 
 #[no_mangle]
-pub fn use_read(cursor: &mut ReadCursor, header: &Header, msg: &[u8], len: u32) -> Option<ReadOp> {
-    cursor.advance(header, msg, len);
-    cursor.peek(header, msg)
+pub fn use_read(cursor: &mut ReadCursor, view: &View<'_>, len: u32) -> Option<ReadOp> {
+    cursor.advance(view, len);
+    cursor.peek(view)
 }
 
 #[no_mangle]
-pub fn use_fills<'a>(layout: &Layout, header: &Header, msg: &'a [u8]) -> Fills<'a> {
-    layout::fills(layout, header, msg)
+pub fn use_fills<'a>(layout: &Layout, view: &View<'a>) -> Fills<'a> {
+    layout::fills(layout, view)
 }
 
 #[no_mangle]
@@ -139,14 +143,8 @@ pub fn use_fill(fills: &mut Fills<'_>) -> Option<Fill> {
 }
 
 #[no_mangle]
-pub fn use_reply(
-    header: &Header,
-    msg: &[u8],
-    len: u32,
-    payloads: &[Payload],
-    limit: u32,
-) -> ReplyPlan {
-    reply::plan(header, msg, len, payloads, limit)
+pub fn use_reply(view: &View<'_>, len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
+    reply::plan(view, len, payloads, limit)
 }
 
 #[no_mangle]
@@ -161,12 +159,11 @@ pub fn use_kept(plan: &ReplyPlan) -> u32 {
 pub fn use_write(
     cursor: &mut WriteCursor,
     plan: &ReplyPlan,
-    header: &Header,
-    msg: &[u8],
+    view: &View<'_>,
     len: u32,
 ) -> Option<WriteOp> {
-    cursor.advance(plan, header, msg, len);
-    cursor.peek(plan, header, msg)
+    cursor.advance(plan, view, len);
+    cursor.peek(plan, view)
 }
 
 #[no_mangle]
@@ -177,12 +174,11 @@ pub fn use_payload_at(stream: &[u32], offset: u32, len: u32) -> Option<Payload> 
 #[no_mangle]
 pub fn use_encode(
     plan: &ReplyPlan,
-    header: &Header,
-    msg: &[u8],
+    view: &View<'_>,
     credits: u32,
     out: &mut [u8],
 ) -> Option<usize> {
-    encode::reply(plan, header, msg, credits, out)
+    encode::reply(plan, view, credits, out)
 }
 
 #[no_mangle]

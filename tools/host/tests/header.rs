@@ -6,8 +6,10 @@
 mod common;
 
 use common::header::*;
+use common::layout::{call, plan};
 use common::*;
 use proptest::prelude::*;
+use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, Reason};
 use svcrdma_proto::header::*;
@@ -22,23 +24,25 @@ proptest! {
     #[test]
     fn decodes_what_was_encoded(spec in spec()) {
         let (msg, body) = spec.encode();
-        let Ok(Received::Call(header)) = decode(&msg) else {
-            return Err(TestCaseError::fail(format!("{:?}", decode(&msg))));
+        let mut header = Header::EMPTY;
+        let view = match decode(&msg, &mut header) {
+            Ok(Received::Call(view)) => view,
+            other => return Err(TestCaseError::fail(format!("{other:?}"))),
         };
-        prop_assert_eq!(header.body, body);
-        let again = respec(&header, &msg);
+        prop_assert_eq!(view.header().body, body);
+        let again = respec(&view);
         prop_assert_eq!(&again, &spec);
         let first = spec.reply.iter().flatten().chain(spec.writes.iter().flatten())
             .chain(spec.reads.iter().map(|read| &read.1))
             .find(|segment| segment.0 > 0 && segment.1 > 0).map(|segment| segment.0);
-        prop_assert_eq!(header.invalidatable(&msg), first);
+        prop_assert_eq!(view.invalidatable(), first);
     }
 
     #[test]
     fn no_prefix_of_the_lists_decodes(spec in spec()) {
         let (msg, body) = spec.encode();
         for len in 0..body {
-            let error = decode(&msg[..len]).expect_err("a prefix was accepted");
+            let error = decode(&msg[..len], &mut Header::default()).expect_err("a prefix was accepted");
             let answer = if len < 28 { Answer::Drop } else { Answer::Chunk { xid: spec.xid } };
             prop_assert_eq!(error.answer(), answer);
         }
@@ -89,23 +93,24 @@ proptest! {
     #[test]
     fn a_header_of_another_message_is_survived(spec in spec(), other in spec(), cut in 1..300u32) {
         let (msg, _) = spec.encode();
-        let Ok(Received::Call(header)) = decode(&msg) else { panic!() };
+        let header = call(&msg);
         for (msg, other) in [(msg.clone(), other.encode().0), (msg.clone(), Vec::new())] {
-            let layout = layout::plan(&header, &msg, 64).unwrap_or_default();
-            let mut cursor = ReadCursor::new(&layout, &header, &msg);
+            let (view, other) = (header.view(&msg), header.view(&other));
+            let layout = layout::plan(&view, 64).unwrap_or_default();
+            let mut cursor = ReadCursor::new(&layout, &view);
             for _ in 0..1000 {
-                cursor.advance(&header, &other, cut);
-                cursor.peek(&header, &other);
+                cursor.advance(&other, cut);
+                cursor.peek(&other);
             }
-            layout::fills(&layout, &header, &other).take(1000).for_each(drop);
+            layout::fills(&layout, &other).take(1000).for_each(drop);
             let payloads = [Payload { offset: 8, len: 20 }];
-            let plan = reply::plan(&header, &msg, 100, &payloads, 1024);
-            let mut cursor = WriteCursor::new(&plan);
+            let plan = reply::plan(&view, 100, &payloads, 1024);
+            let mut cursor = WriteCursor::new();
             for _ in 0..1000 {
-                cursor.advance(&plan, &header, &other, cut);
-                cursor.peek(&plan, &header, &other);
+                cursor.advance(&plan, &other, cut);
+                cursor.peek(&plan, &other);
             }
-            encode::reply(&plan, &header, &other, 1, &mut [0; 4096]);
+            encode::reply(&plan, &other, 1, &mut [0; 4096]);
         }
     }
 }
@@ -126,9 +131,5 @@ fn the_worst_read_list_is_refused() {
         body,
     };
     let (msg, _) = spec.encode();
-    let Ok(Received::Call(header)) = decode(&msg) else {
-        panic!()
-    };
-    let plan = layout::plan(&header, &msg, 1028);
-    assert_eq!(plan, Err(Reason::TooMany.of(1)));
+    assert_eq!(plan(&msg, 1028), Err(Reason::TooMany.of(1)));
 }

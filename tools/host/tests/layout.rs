@@ -40,7 +40,7 @@ proptest! {
         let body = body(5, 64);
         let spec = Spec { xid: 5, credits: 1, nomsg, reads, writes: vec![], reply: None, body };
         let (msg, _) = spec.encode();
-        match layout::plan(&call(&msg), &msg, pages) {
+        match common::layout::plan(&msg, pages) {
             Ok(layout) => prop_assert_eq!((layout.sink_len(), over), (pages * PAGE, 0)),
             Err(error) => {
                 prop_assert!(over > 0);
@@ -101,17 +101,18 @@ fn chunks_are_limited() {
         };
         let (msg, _) = spec.encode();
         let header = call(&msg);
-        match layout::plan(&header, &msg, 1) {
+        let view = header.view(&msg);
+        match layout::plan(&view, 1) {
             Ok(layout) => {
                 assert!(good);
                 assert_eq!(layout, Layout::Linear { len: 8 + 4 * count });
-                let mut cursor = ReadCursor::new(&layout, &header, &msg);
+                let mut cursor = ReadCursor::new(&layout, &view);
                 for n in 0..count {
-                    let op = cursor.peek(&header, &msg).expect("too few");
+                    let op = cursor.peek(&view).expect("too few");
                     assert_eq!((op.handle, op.sink, op.len), (n, 8 + n * 4, 4));
-                    cursor.advance(&header, &msg, 4);
+                    cursor.advance(&view, 4);
                 }
-                assert_eq!(cursor.peek(&header, &msg), None);
+                assert_eq!(cursor.peek(&view), None);
             }
             Err(error) => assert!(!good && error == Reason::TooMany.of(5)),
         }
@@ -133,7 +134,7 @@ fn calls_with_empty_chunks_stay_inline() {
             body: body(5, 61),
         };
         let (msg, _) = spec.encode();
-        layout::plan(&call(&msg), &msg, 0)
+        common::layout::plan(&msg, 0)
     };
     assert_eq!(plan(&[]), Ok(Layout::Inline));
     assert_eq!(plan(&[60, 4, 60]), Ok(Layout::Inline));
@@ -165,7 +166,7 @@ fn a_chunk_in_the_rpc_header_stays_linear() {
             body: body.clone(),
         };
         let (msg, _) = spec.encode();
-        let layout = layout::plan(&call(&msg), &msg, 1028).expect("a good Call");
+        let layout = common::layout::plan(&msg, 1028).expect("a good Call");
         assert_eq!(matches!(layout, Layout::Split { .. }), split, "{position}");
     }
 }
@@ -191,7 +192,7 @@ fn what_gss_wraps_stays_linear() {
             body,
         };
         let (msg, _) = spec.encode();
-        layout::plan(&call(&msg), &msg, 1028)
+        common::layout::plan(&msg, 1028)
     };
     let split = Ok(Layout::Split {
         position: 60,
@@ -227,7 +228,7 @@ fn split_chunks_have_a_shortest_and_a_longest() {
             body: body(5, 60),
         };
         let (msg, _) = spec.encode();
-        layout::plan(&call(&msg), &msg, u32::MAX)
+        common::layout::plan(&msg, u32::MAX)
     };
     let split = |len| {
         Ok(Layout::Split {
@@ -260,12 +261,13 @@ fn the_tail_is_behind_the_chunk() {
         };
         let (msg, at) = spec.encode();
         let header = call(&msg);
-        let layout = layout::plan(&header, &msg, pages).expect("a good Call");
+        let view = header.view(&msg);
+        let layout = layout::plan(&view, pages).expect("a good Call");
         let padded = len.next_multiple_of(4);
         assert_eq!((layout.sink_len(), layout.pages()), (padded + 16, pages));
-        let over = layout::plan(&header, &msg, pages - 1);
+        let over = layout::plan(&view, pages - 1);
         assert_eq!(over, Err(Reason::TooLarge.of(5)));
-        let mut fills: Vec<_> = layout::fills(&layout, &header, &msg).collect();
+        let mut fills: Vec<_> = layout::fills(&layout, &view).collect();
         let copy = Fill::Copy {
             from: at + 44,
             len: 16,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received messages: a model of their meaning, and all operations on them.
+//! Received messages: what they mean, and all that can be done with them.
 
 use super::*;
+use svcrdma_proto::chunk::WriteChunk;
+use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::error::Answer;
 use svcrdma_proto::header::*;
@@ -12,54 +14,61 @@ use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Payload, WriteCursor};
 use svcrdma_proto::ulb;
 
-/// Converts a decoded header back to a [`Spec`].
-pub(crate) fn respec(header: &Header, msg: &[u8]) -> Spec {
-    let segments = |chunk: svcrdma_proto::chunk::Chunk| -> Vec<Seg> {
-        let segments: Vec<_> = chunk.iter(msg).map(|s| tuple(&s)).collect();
-        assert_eq!(segments.len() as u32, chunk.segments());
+/// Reads back everything a header says.
+pub(crate) fn respec(view: &View<'_>) -> Spec {
+    let header = view.header();
+    let segments = |chunk: WriteChunk<'_>| -> Vec<Seg> {
+        let segments: Vec<_> = chunk.segments().map(|s| tuple(&s)).collect();
+        assert_eq!(segments.len() as u32, chunk.len());
         let sum = segments.iter().map(|s| u64::from(s.1)).sum::<u64>();
-        assert_eq!(sum, chunk.capacity(msg));
+        assert_eq!(sum, chunk.capacity());
         segments
     };
-    let writes: Vec<_> = header.writes.iter(msg).map(segments).collect();
-    assert_eq!(writes.len() as u32, header.writes.chunks());
-    let reads: Vec<_> = header
-        .reads
-        .iter(msg)
+    let writes: Vec<_> = view.writes().map(segments).collect();
+    assert_eq!(writes.len() as u32, view.write_chunks());
+    let reads: Vec<_> = view
+        .reads()
         .map(|read| (read.position, tuple(&read.segment)))
         .collect();
-    assert_eq!(reads.is_empty(), header.reads.is_empty());
     Spec {
         xid: header.xid,
         credits: header.credits,
         nomsg: header.kind == Kind::Nomsg,
         reads,
         writes,
-        reply: header.reply.map(segments),
-        body: msg[header.body..].to_vec(),
+        reply: view.reply().map(segments),
+        body: view.message()[header.body..].to_vec(),
     }
 }
 
-/// The server's parameters for a message.
+/// What a server brings to a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// The number of pages available for the Call.
+    /// Pages there are for the Call.
     pub(crate) pages: u32,
-    /// The length of the Reply in bytes, and its parts that may be in Write chunks.
+    /// Bytes of the reply, and what of it may go to Write chunks.
     pub(crate) len: u32,
     pub(crate) payloads: Vec<Payload>,
-    /// The length of the longest message to send, in bytes.
+    /// Bytes of the longest message to send.
     pub(crate) limit: u32,
-    /// The number of bytes that one RDMA operation moves, unless that needs too many operations.
+    /// Bytes that one RDMA operation moves, if it has not too many of them.
     pub(crate) cut: u32,
 }
 
-/// Performs all operations on a received message.
+/// Does all that can be done with a received message, to the end.
 pub(crate) fn exercise(msg: &[u8], served: &Served) {
-    let header = match decode(msg) {
-        Ok(Received::Call(header)) => header,
+    let Served {
+        pages,
+        len,
+        ref payloads,
+        limit,
+        cut,
+    } = *served;
+    let mut header = Header::EMPTY;
+    let view = match decode(msg, &mut header) {
+        Ok(Received::Call(view)) => view,
         Ok(Received::Reverse(reverse)) => {
-            assert!(reverse.body + 8 <= msg.len());
+            assert!(reverse.body.len() >= 8 && msg.ends_with(reverse.body));
             return;
         }
         Ok(_) => return,
@@ -70,27 +79,21 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
             return;
         }
     };
-    header.invalidatable(msg);
-    let _ = ulb::check_inline(&header, msg);
+    view.invalidatable();
+    let _ = ulb::check_inline(&view);
     let word = |at: u32| Some(u32::from_be_bytes(*msg.get(at as usize..)?.first_chunk()?));
-    let _ = ulb::check_read(&header, msg, word, served.len);
-    exercise_layout(&header, msg, served);
-    exercise_reply(&header, msg, served);
-}
-
-/// Plans and executes the layout of a Call.
-fn exercise_layout(header: &Header, msg: &[u8], served: &Served) {
-    if let Ok(layout) = layout::plan(header, msg, served.pages) {
-        assert!(layout.pages() <= served.pages);
+    let _ = ulb::check_read(&view, word, len);
+    if let Ok(layout) = layout::plan(&view, pages) {
+        assert!(layout.pages() <= pages);
         let mut left = u64::from(layout.sink_len());
-        let mut cursor = ReadCursor::new(&layout, header, msg);
-        while let Some(op) = cursor.peek(header, msg) {
+        let mut cursor = ReadCursor::new(&layout, &view);
+        while let Some(op) = cursor.peek(&view) {
             assert!(op.len > 0 && op.sink + op.len <= layout.sink_len());
-            let len = op.len.min(served.cut.max(op.len >> 8));
-            cursor.advance(header, msg, len);
+            let len = op.len.min(cut.max(op.len >> 8));
+            cursor.advance(&view, len);
             left = left.checked_sub(u64::from(len)).expect("too many bytes");
         }
-        for fill in layout::fills(&layout, header, msg) {
+        for fill in layout::fills(&layout, &view) {
             let len = match fill {
                 layout::Fill::Copy { len, from, .. } => {
                     assert!(from + len as usize <= msg.len());
@@ -102,20 +105,16 @@ fn exercise_layout(header: &Header, msg: &[u8], served: &Served) {
         }
         assert_eq!(left, 0);
     }
-}
-
-/// Plans, executes and encodes a Reply to a Call.
-fn exercise_reply(header: &Header, msg: &[u8], served: &Served) {
-    let plan = reply::plan(header, msg, served.len, &served.payloads, served.limit);
-    let mut cursor = WriteCursor::new(&plan);
-    while let Some(op) = cursor.peek(&plan, header, msg) {
-        assert!(op.len > 0 && op.src + op.len <= served.len);
-        // An operation may be 4 GiB long; the cuts apply to smaller ones.
-        let len = op.len.min(served.cut.max(op.len >> 8));
-        cursor.advance(&plan, header, msg, len);
+    let plan = reply::plan(&view, len, payloads, limit);
+    let mut cursor = WriteCursor::new();
+    while let Some(op) = cursor.peek(&plan, &view) {
+        assert!(op.len > 0 && op.src + op.len <= len);
+        // It may be 4 GiB long; the smaller cuts are for the others.
+        let len = op.len.min(cut.max(op.len >> 8));
+        cursor.advance(&plan, &view, len);
     }
     let mut out = vec![0; msg.len() + 64];
-    let written = encode::reply(&plan, header, msg, 1, &mut out);
+    let written = encode::reply(&plan, &view, 1, &mut out);
     assert_eq!(written.unwrap_or(0), plan.header_len() as usize);
     plan.kept()
         .for_each(|range| assert!(range.start < range.end));
@@ -137,20 +136,20 @@ pub(crate) fn served() -> impl Strategy<Value = Served> {
     )
 }
 
-/// The meaning of a message.
+/// What a message means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A Call.
+    /// A Call, as its client meant it.
     Call(Spec),
     /// A reverse-direction reply.
     Reverse,
     /// RDMA_ERROR or RDMA_DONE.
     Silent,
-    /// An invalid message, with the answer to it.
+    /// Something to be refused.
     Refused(Answer),
 }
 
-/// A reader that takes words off the front of a message.
+/// The words of a message, front to back.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -160,7 +159,7 @@ impl Words<'_> {
         Some(u32::from_be_bytes(*word))
     }
 
-    /// Takes a discriminator, which must be 0 or 1.
+    /// A discriminator, which is 0 or 1.
     fn present(&mut self) -> Option<bool> {
         match self.next()? {
             0 => Some(false),
@@ -195,10 +194,10 @@ impl Words<'_> {
     }
 }
 
-/// The Read list, Write list and Reply chunk.
+/// Read list, Write list and Reply chunk.
 type Lists = (Vec<(u32, Seg)>, Vec<Vec<Seg>>, Option<Vec<Seg>>);
 
-/// Parses a message as RFC 8166, section 4, defines it.
+/// Reads a message as RFC 8166 has it, section 4.
 pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     let mut words = Words(msg);
     let mut fixed = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
@@ -225,15 +224,15 @@ pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     })
 }
 
-/// Returns true if a message is long enough for its header, which is shorter for an ERR_CHUNK, and
-/// short enough for RFC 8797.
+/// Whether a message is long enough for a header, which of an ERR_CHUNK is shorter, and short
+/// enough for RFC 8797.
 fn sized(msg: &[u8], proc: u32) -> bool {
     let is_err_vers = msg.get(16..20) == Some(&[0, 0, 0, 1]);
     let shortest = if proc == 4 && !is_err_vers { 20 } else { 28 };
     (shortest..=256 * 1024).contains(&msg.len())
 }
 
-/// Distinguishes Calls, reverse-direction replies, and messages with no body or two.
+/// Tells Calls from reverse-direction replies and from what has no body or two.
 fn directed(spec: Spec) -> Meaning {
     let xid = spec.xid;
     let at_zero = spec.reads.iter().any(|(position, _)| *position == 0);
@@ -252,10 +251,11 @@ fn directed(spec: Spec) -> Meaning {
     }
 }
 
-/// Checks that the decoder agrees with the model.
+/// What is decoded is what the message means.
 pub(crate) fn understood(msg: &[u8]) -> Verdict {
-    let decoded = match decode(msg) {
-        Ok(Received::Call(header)) => Meaning::Call(respec(&header, msg)),
+    let mut header = Header::EMPTY;
+    let decoded = match decode(msg, &mut header) {
+        Ok(Received::Call(view)) => Meaning::Call(respec(&view)),
         Ok(Received::Reverse(_)) => Meaning::Reverse,
         Ok(Received::Error { .. } | Received::Ignored) => Meaning::Silent,
         Err(error) => Meaning::Refused(error.answer()),

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls that a client has reduced, and a model of their layout.
+//! Calls a client has reduced, and what their layout must be.
 
 use super::*;
+use svcrdma_proto::decode::*;
 use svcrdma_proto::error::{Answer, DecodeError, Reason};
 use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::{Fill, Layout, ReadCursor, PAGE, SPLIT_MIN};
 
-/// A Call from which the client has moved data to Read chunks.
+/// A Call the client has reduced.
 #[derive(Debug)]
 pub(crate) struct Reduced {
     nomsg: bool,
-    /// The base stream, before the client has inserted the chunks.
+    /// Base stream, as the client holds it.
     base: Vec<u8>,
-    /// The chunks in ascending order, each with the number of bytes of the base stream before it.
+    /// Bytes of base stream before the chunk, and the chunk; ascending.
     chunks: Vec<(usize, Vec<u8>)>,
-    /// The lengths of the segments into which chunks are cut.
+    /// Lengths to cut chunks into segments.
     cuts: Vec<u32>,
-    /// The order in which the Read list is shuffled.
+    /// How to shuffle the Read list.
     shuffle: Vec<prop::sample::Index>,
 }
 
@@ -50,7 +51,7 @@ impl Reduced {
             let len = match segments.len() {
                 // Many chunks begin with an empty segment.
                 0 if cut % 2 == 0 => 0,
-                // The number of segments is limited by the length of a message.
+                // A message has only so much room.
                 100.. => rest.len(),
                 _ => (*cut).max(1) as usize,
             };
@@ -64,7 +65,7 @@ impl Reduced {
         segments
     }
 
-    /// Builds the message. The Read list is shuffled, but keeps its order within each chunk.
+    /// Builds the message, the Read list being shuffled but in order within each chunk.
     pub(crate) fn encode(&self, memory: &mut Memory) -> Vec<u8> {
         let (_, positions) = self.whole();
         let mut queues = Vec::new();
@@ -116,8 +117,7 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
             let base = body(5, len);
             let (mut used, mut chunks) = (0, Vec::new());
             for (nth, (gap, len, seed)) in specs.into_iter().enumerate() {
-                // Two chunks at one position would form one chunk, and position 0 is that of the
-                // body.
+                // Two chunks at one position would be one; position 0 is the body's.
                 let least = if nth == 0 { 2 } else { 0 };
                 let at = (gap.max(least) * 4).min((base.len() - used) & !3);
                 if nth > 0
@@ -141,25 +141,24 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
         })
 }
 
-/// Executes a layout and returns the Call as nfsd would receive it.
+/// Carries out a layout and returns the Call as nfsd would see it.
 pub(crate) fn execute(
     layout: &Layout,
-    header: &Header,
-    msg: &[u8],
+    view: &View<'_>,
     memory: &mut Memory,
     cuts: &[u32],
 ) -> Vec<u8> {
     let mut sink = Sink::new(layout.sink_len());
-    let mut cursor = ReadCursor::new(layout, header, msg);
+    let mut cursor = ReadCursor::new(layout, view);
     let mut cuts = Cuts::new(cuts);
-    while let Some(op) = cursor.peek(header, msg) {
+    while let Some(op) = cursor.peek(view) {
         assert!(op.len > 0);
         let len = cuts.next(op.len);
         sink.put(op.sink, &memory.read(op.handle, op.remote, len));
-        // After a partial advance the cursor returns the remainder.
+        // What follows a partial advance is the remainder.
         memory.read(op.handle, op.remote, op.len);
-        cursor.advance(header, msg, len);
-        if let (true, Some(next)) = (len < op.len, cursor.peek(header, msg)) {
+        cursor.advance(view, len);
+        if let (true, Some(next)) = (len < op.len, cursor.peek(view)) {
             assert_eq!((next.sink, next.len), (op.sink + len, op.len - len));
             assert_eq!(
                 (next.handle, next.remote),
@@ -167,21 +166,21 @@ pub(crate) fn execute(
             );
         }
     }
-    cursor.advance(header, msg, 1);
-    assert_eq!(cursor.peek(header, msg), None);
-    for fill in layout::fills(layout, header, msg) {
+    cursor.advance(view, 1);
+    assert_eq!(cursor.peek(view), None);
+    for fill in layout::fills(layout, view) {
         match fill {
             Fill::Copy { len: 0, .. } | Fill::Zero { len: 0 | 4.., .. } => panic!("{fill:?}"),
             Fill::Copy {
                 from,
                 len,
                 sink: at,
-            } => sink.put(at, &msg[from..from + len as usize]),
+            } => sink.put(at, &view.message()[from..from + len as usize]),
             Fill::Zero { sink: at, len } => sink.put(at, &vec![0; len as usize]),
         }
     }
     assert!(sink.covered_once());
-    let inline = &msg[header.body..];
+    let inline = &view.message()[view.header().body..];
     match *layout {
         Layout::Inline => inline.to_vec(),
         Layout::Linear { .. } => sink.bytes,
@@ -192,26 +191,34 @@ pub(crate) fn execute(
     }
 }
 
+/// Returns the header of a Call.
 pub(crate) fn call(msg: &[u8]) -> Header {
-    match decode(msg) {
-        Ok(Received::Call(header)) => header,
+    let mut header = Header::EMPTY;
+    match decode(msg, &mut header) {
+        Ok(Received::Call(_)) => header,
         other => panic!("{other:?}"),
     }
 }
 
-/// Checks that RDMA Reads and fills restore the Call byte by byte.
+/// Plans the layout of the Call `msg`.
+pub(crate) fn plan(msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
+    layout::plan(&call(msg).view(msg), pages)
+}
+
+/// RDMA Reads and fills give the Call as it was, byte by byte.
 pub(crate) fn reassembled(call_of: &Reduced, cuts: &[u32]) -> Verdict {
     let mut memory = Memory::default();
     let msg = call_of.encode(&mut memory);
     let header = call(&msg);
+    let view = header.view(&msg);
     let (mut whole, _) = call_of.whole();
-    let layout = layout::plan(&header, &msg, 1028).expect("a good Call");
+    let layout = layout::plan(&view, 1028).expect("a good Call");
     if !matches!(layout, Layout::Linear { .. }) {
-        // Inline bytes are unchanged.
+        // Inline bytes stay what they are.
         whole.truncate(whole.len() - pad(call_of.base.len()));
     }
-    prop_assert_eq!(execute(&layout, &header, &msg, &mut memory, cuts), whole);
-    let bytes = header.reads.iter(&msg).any(|read| read.segment.length > 0);
+    prop_assert_eq!(execute(&layout, &view, &mut memory, cuts), whole);
+    let bytes = view.reads().any(|read| read.segment.length > 0);
     prop_assert_eq!(layout == Layout::Inline, !bytes);
     if let (false, [(at, chunk)]) = (call_of.nomsg, &call_of.chunks[..]) {
         let split = *at >= 40 && chunk.len() >= SPLIT_MIN as usize;
@@ -220,31 +227,30 @@ pub(crate) fn reassembled(call_of: &Reduced, cuts: &[u32]) -> Verdict {
     Ok(())
 }
 
-/// Checks that a Call fits the exact number of pages that it needs, and no fewer.
+/// A Call is served with as many pages as it needs, and with no page less.
 pub(crate) fn budgeted(call_of: &Reduced) -> Verdict {
     let msg = call_of.encode(&mut Memory::default());
-    let header = call(&msg);
-    let layout = layout::plan(&header, &msg, u32::MAX).expect("a good Call");
+    let layout = plan(&msg, u32::MAX).expect("a good Call");
     let pages = layout.pages();
     prop_assert_eq!(
         pages as usize,
         (layout.sink_len() as usize).div_ceil(PAGE as usize)
     );
-    prop_assert_eq!(layout::plan(&header, &msg, pages), Ok(layout));
+    prop_assert_eq!(plan(&msg, pages), Ok(layout));
     if pages > 0 {
-        let over = layout::plan(&header, &msg, pages - 1);
+        let over = plan(&msg, pages - 1);
         prop_assert_eq!(over, Err(Reason::TooLarge.of(5)));
     }
     Ok(())
 }
 
-/// An arbitrary Read list, most of which do not fit the message, and a page budget.
+/// Any Read list, most of which have no place in the message, and a budget of pages.
 #[derive(Debug, Clone)]
 pub(crate) struct AnyList {
     pub(crate) nomsg: bool,
-    /// The length of the body in bytes.
+    /// Bytes of the body.
     pub(crate) len: usize,
-    /// The position and length of each segment.
+    /// Position and length of each segment.
     pub(crate) reads: Vec<(u32, u32)>,
     pub(crate) pages: u32,
 }
@@ -265,7 +271,7 @@ pub(crate) fn any_list() -> impl Strategy<Value = AnyList> {
         })
 }
 
-/// Returns the length of the whole Call, or `None` if the chunks do not fit it.
+/// Returns the length of the whole Call if its chunks have their places in it.
 pub(crate) fn model(nomsg: bool, inline: u64, reads: &[(u32, u32)]) -> Option<u64> {
     let mut chunks = std::collections::BTreeMap::<u32, u64>::new();
     for (position, len) in reads {
@@ -303,31 +309,21 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
     };
     let (msg, _) = spec.encode();
     let whole = model(nomsg, len as u64, reads);
-    let plan = match decode(&msg) {
-        Ok(Received::Call(header)) => layout::plan(&header, &msg, pages),
+    let mut header = Header::EMPTY;
+    let plan = match decode(&msg, &mut header) {
+        Ok(Received::Call(view)) => layout::plan(&view, pages),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error),
     };
     match plan {
         Ok(layout) => {
-            let header = call(&msg);
-            let first = ReadCursor::new(&layout, &header, &msg).peek(&header, &msg);
+            let view = header.view(&msg);
+            let first = ReadCursor::new(&layout, &view).peek(&view);
             prop_assert_eq!(first.is_some(), layout != Layout::Inline);
-            prop_assert!(first.is_some() || layout::fills(&layout, &header, &msg).next().is_none());
+            prop_assert!(first.is_some() || layout::fills(&layout, &view).next().is_none());
         }
         Err(error) => prop_assert_eq!(error.answer(), Answer::Chunk { xid: 5 }),
     }
-    compare_plan(list, plan, whole)
-}
-
-/// Compares a plan with the length of the whole Call.
-fn compare_plan(list: &AnyList, plan: Result<Layout, DecodeError>, whole: Option<u64>) -> Verdict {
-    let AnyList {
-        nomsg,
-        len,
-        ref reads,
-        pages,
-    } = *list;
     let budget = u64::from(pages) * u64::from(PAGE);
     match plan {
         Ok(Layout::Inline) => {
@@ -351,12 +347,12 @@ fn compare_plan(list: &AnyList, plan: Result<Layout, DecodeError>, whole: Option
             prop_assert!(u64::from(layout.sink_len()) <= budget && chunk >= SPLIT_MIN);
         }
         Err(error) if error.reason == Reason::TooLarge => {
-            // The rest of the list has not been checked then; a Split sink excludes the head.
+            // Whether the rest is in order is not known then; a Split sink lacks the head.
             let sum: u64 = reads.iter().map(|read| u64::from(read.1)).sum();
             prop_assert!(sum + 3 * 8 + len as u64 > budget.min(u64::from(u32::MAX)));
         }
         Err(error) if error.reason == Reason::Empty => {
-            // Inline data has no padding at its end.
+            // What stays inline has no pad in the end.
             let inline = !nomsg && reads.iter().all(|read| read.1 == 0);
             let pad = if inline { pad(len) as u64 } else { 0 };
             prop_assert!(whole.is_some_and(|whole| whole - pad < 24));

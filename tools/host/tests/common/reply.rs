@@ -3,6 +3,7 @@
 //! Calls with results, and a model of their Replies.
 
 use super::*;
+use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::header::*;
 use svcrdma_proto::reply;
@@ -50,9 +51,8 @@ impl Client {
             body: body(77, 8),
         };
         let (msg, _) = spec.encode();
-        let Ok(Received::Call(header)) = decode(&msg) else {
-            panic!()
-        };
+        let mut header = Header::EMPTY;
+        assert!(matches!(decode(&msg, &mut header), Ok(Received::Call(_))));
         Self {
             memory,
             spec,
@@ -61,14 +61,12 @@ impl Client {
         }
     }
 
+    pub(crate) fn view(&self) -> View<'_> {
+        self.header.view(&self.msg)
+    }
+
     pub(crate) fn plan(&self, case: &Case) -> ReplyPlan {
-        reply::plan(
-            &self.header,
-            &self.msg,
-            case.len,
-            &case.payloads,
-            case.limit,
-        )
+        reply::plan(&self.view(), case.len, &case.payloads, case.limit)
     }
 
     /// Executes the RDMA Writes of `plan`. Checks that none exceeds a segment or writes a byte
@@ -76,20 +74,21 @@ impl Client {
     pub(crate) fn write(&mut self, plan: &ReplyPlan, stream: &[u8], cuts: &[u32]) {
         let mut written = 0;
         let mut cuts = Cuts::new(cuts);
-        let mut cursor = WriteCursor::new(plan);
-        while let Some(op) = cursor.peek(plan, &self.header, &self.msg) {
+        let view = self.header.view(&self.msg);
+        let mut cursor = WriteCursor::new();
+        while let Some(op) = cursor.peek(plan, &view) {
             assert!(op.len > 0);
             let len = cuts.next(op.len);
             let bytes = &stream[op.src as usize..(op.src + len) as usize];
             // The whole operation must be within the segment.
             self.memory.read(op.handle, op.remote, op.len);
             self.memory.write(op.handle, op.remote, bytes, FRESH);
-            cursor.advance(plan, &self.header, &self.msg, len);
+            cursor.advance(plan, &view, len);
             written += len;
         }
         assert_eq!(plan.written_len(), written);
-        cursor.advance(plan, &self.header, &self.msg, 1);
-        assert_eq!(cursor.peek(plan, &self.header, &self.msg), None);
+        cursor.advance(plan, &view, 1);
+        assert_eq!(cursor.peek(plan, &view), None);
     }
 
     /// Returns the contents of a returned chunk. Checks that the bytes beyond its lengths are
@@ -195,7 +194,7 @@ pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     let (reduced, form) = model(case);
     prop_assert_eq!(plan.form, form);
     let mut out = [0; 4096];
-    let length = encode::reply(&plan, &client.header, &client.msg, 42, &mut out);
+    let length = encode::reply(&plan, &client.view(), 42, &mut out);
     client.write(&plan, &stream, cuts);
     if form == Form::Refused {
         prop_assert_eq!((length, plan.header_len(), plan.inline_len()), (None, 0, 0));
@@ -204,13 +203,7 @@ pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     }
     let length = length.expect("too small");
     prop_assert_eq!(length, plan.header_len() as usize);
-    let short = encode::reply(
-        &plan,
-        &client.header,
-        &client.msg,
-        42,
-        &mut [0; 4096][..length - 1],
-    );
+    let short = encode::reply(&plan, &client.view(), 42, &mut [0; 4096][..length - 1]);
     prop_assert_eq!(short, None);
 
     let kept = check_kept(&plan, &stream, &reduced)?;
