@@ -1,46 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls of the server to one client, its callbacks, and the credits for them (RFC 8167, section
+//! Credits for reverse-direction Calls, the callbacks of the server to one client (RFC 8167, section
 //! 4.1).
 //!
-//! sunrpc gives a Call up that gets no reply in time, and makes the next one as if there had been
-//! none. The client still has it, so here it counts until it is answered, or must have been lost.
+//! sunrpc gives up a callback without a timely reply and then makes the next one as if the first did
+//! not exist. The client still holds the first one, so this module counts it until the client answers
+//! it or must have lost it.
 
-/// How many Calls to a client that grants `granted` sunrpc has under way at most: half as many.
+/// Returns the most callbacks that sunrpc may have in flight to a client that grants `granted` credits:
+/// half as many.
 ///
-/// Linux's client has two buffers for each credit that it grants, and one is its own again only when
-/// it knows that the Send of the reply has completed, for which it asks with some Sends only. When a
-/// Call finds no buffer it disconnects (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
+/// Linux's client has two buffers for each credit that it grants. It can use the second one again only
+/// when the Send of its reply has completed, and it asks for a completion with some of its Sends only.
+/// It disconnects if no buffer is left for a callback (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
 pub fn under_way(granted: u32) -> u32 {
     (granted / 2).max(1)
 }
 
-/// The client has not granted a credit for another Call, or has none to receive it with.
+/// A callback has no credit: the client has granted no more, or has no buffer for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCredit;
 
-/// A Call that is not answered.
+/// The kind of a callback that may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The callback is new and uses a credit.
+    New,
+    /// The callback is a retransmission, which uses the credit of the first transmission.
+    Again,
+}
+
+/// An unanswered callback.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     xid: u32,
-    /// Seconds.
+    /// Seconds since it was sent.
     age: u32,
 }
 
-/// The Calls that a client has not answered, of which there are never more than `MOST`.
+/// The callbacks that a client has not answered: at most `MOST`.
 #[derive(Clone, Debug)]
 pub struct Unanswered<const MOST: usize> {
     calls: [Option<Call>; MOST],
-    /// What the client's last reply has granted, as far as it can be used.
+    /// Credits in the client's last reply, at least 1 and at most `MOST`.
     granted: usize,
-    /// Calls that were sent since the client's last Call had its reply.
+    /// Callbacks that were sent since the last Reply to a Call of the client.
     unreplied: usize,
-    /// Seconds since then.
+    /// Seconds since that Reply.
     quiet: u32,
 }
 
 impl<const MOST: usize> Default for Unanswered<MOST> {
-    /// There are none, and before the first reply there is one credit (RFC 8166, section 3.3.3).
+    /// Returns a state without callbacks. Before its first reply a client grants one credit (RFC 8166,
+    /// section 3.3.3).
     fn default() -> Self {
         Self {
             calls: [None; MOST],
@@ -52,33 +64,32 @@ impl<const MOST: usize> Default for Unanswered<MOST> {
 }
 
 impl<const MOST: usize> Unanswered<MOST> {
-    /// The Call with this XID is about to be sent. Returns whether it was counted; if not, it is sent
-    /// again and was counted then.
+    /// Counts the callback `xid`, which is about to be sent.
     ///
-    /// A client that has no credit left and has not answered its oldest Call for more than `patience`
-    /// seconds has lost that, or nothing would ever be sent to it again.
+    /// If all credits are in use and the oldest callback is older than `patience` seconds, that one is
+    /// considered lost. Otherwise a client that never answers would never get a callback again.
     ///
-    /// Linux's client posts a Receive that a Call has used again when one of its own Calls has its
-    /// reply, and has so many more than its credits as it grants twice over (net/sunrpc/xprtrdma/
-    /// rpc_rdma.c, `rpcrdma_reply_handler`). So no more than `MOST` are sent from one reply to the
-    /// next, unless there was none for `patience` seconds.
+    /// At most `MOST` callbacks are sent between two Replies to the client, unless no Reply was sent for
+    /// more than `patience` seconds. Linux's client reposts a Receive that a callback has used when one
+    /// of its own Calls gets a Reply; it has as many spare Receives as twice the credits that it grants
+    /// (net/sunrpc/xprtrdma/rpc_rdma.c, `rpcrdma_reply_handler`).
     ///
     /// # Errors
     ///
-    /// [`NoCredit`] if that would be more than the client has granted, or than `MOST`.
-    pub fn on_call(&mut self, xid: u32, patience: u32) -> Result<bool, NoCredit> {
+    /// Returns [`NoCredit`] if the callback would exceed the client's credits or one of these limits.
+    pub fn on_call(&mut self, xid: u32, patience: u32) -> Result<Counted, NoCredit> {
         if self.calls.iter().flatten().any(|call| call.xid == xid) {
-            return Ok(false);
+            return Ok(Counted::Again);
         }
         if self.unreplied >= MOST && self.quiet <= patience {
             return Err(NoCredit);
         }
         *self.slot(patience).ok_or(NoCredit)? = Some(Call { xid, age: 0 });
         self.unreplied = self.unreplied.saturating_add(1);
-        Ok(true)
+        Ok(Counted::New)
     }
 
-    /// Where another Call can be counted.
+    /// Returns the slot for another callback: a free one, or that of a lost callback.
     fn slot(&mut self, patience: u32) -> Option<&mut Option<Call>> {
         let is_free = self.calls.iter().flatten().count() < self.granted;
         let age = |slot: &Option<Call>| slot.map(|call| call.age);
@@ -92,16 +103,17 @@ impl<const MOST: usize> Unanswered<MOST> {
         }
     }
 
-    /// The Call with this XID was not sent after all.
+    /// Removes the callback `xid`, which could not be sent.
     pub fn on_unsent(&mut self, xid: u32) {
         if self.on_answer(xid, None) {
             self.unreplied = self.unreplied.saturating_sub(1);
         }
     }
 
-    /// The client has answered the Call with this XID; returns whether there is such a Call. A reply
-    /// says how many credits it grants, of which there is always one (RFC 8166, section 3.3.1);
-    /// those in an RDMA_ERROR do not count.
+    /// Removes the callback `xid`, which the client has answered. Returns true if it was counted.
+    ///
+    /// `granted` is the number of credits in a reply, taken as at least 1 (RFC 8166, section 3.3.1). It
+    /// is `None` for an RDMA_ERROR, whose credits are not used.
     pub fn on_answer(&mut self, xid: u32, granted: Option<u32>) -> bool {
         let is_it = |slot: &&mut Option<Call>| slot.is_some_and(|call| call.xid == xid);
         let Some(slot) = self.calls.iter_mut().find(is_it) else {
@@ -114,13 +126,13 @@ impl<const MOST: usize> Unanswered<MOST> {
         true
     }
 
-    /// A Call of the client's has its reply.
+    /// Notes that a Call of the client gets its Reply.
     pub fn on_reply(&mut self) {
         self.unreplied = 0;
         self.quiet = 0;
     }
 
-    /// `seconds` have passed.
+    /// Adds `seconds` to the ages.
     pub fn tick(&mut self, seconds: u32) {
         self.quiet = self.quiet.saturating_add(seconds);
         for call in self.calls.iter_mut().flatten() {
@@ -134,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_a_client_grants_is_used() {
+    fn half_of_the_granted_credits_are_used() {
         for (granted, used) in [
             (0, 1),
             (1, 1),
@@ -147,11 +159,13 @@ mod tests {
         }
     }
 
-    /// Longer than any of these Calls is under way.
+    /// Seconds that callbacks may stay unanswered.
     const PATIENCE: u32 = 60;
 
+    const NEW: Result<Counted, NoCredit> = Ok(Counted::New);
+
     impl<const MOST: usize> Unanswered<MOST> {
-        fn call(&mut self, xid: u32) -> Result<bool, NoCredit> {
+        fn call(&mut self, xid: u32) -> Result<Counted, NoCredit> {
             self.on_call(xid, PATIENCE)
         }
     }
@@ -159,51 +173,51 @@ mod tests {
     #[test]
     fn a_call_counts_until_it_is_answered() {
         let mut calls = Unanswered::<4>::default();
-        assert_eq!(calls.call(1), Ok(true));
-        // Sent again it is the same one.
-        assert_eq!(calls.call(1), Ok(false));
+        assert_eq!(calls.call(1), NEW);
+        // A retransmission.
+        assert_eq!(calls.call(1), Ok(Counted::Again));
         assert_eq!(calls.call(2), Err(NoCredit));
-        // Of nothing, and of one that did not go.
+        // Answers to callbacks that were not sent.
         for xid in [2, 3] {
             assert!(!calls.on_answer(xid, Some(4)));
             assert_eq!(calls.call(2), Err(NoCredit));
         }
         assert!(calls.on_answer(1, None));
         assert!(!calls.on_answer(1, Some(4)));
-        assert_eq!(calls.call(2), Ok(true));
+        assert_eq!(calls.call(2), NEW);
         assert_eq!(calls.call(3), Err(NoCredit));
     }
 
     #[test]
-    fn there_are_no_more_than_so_many_from_one_reply_to_the_next() {
+    fn callbacks_between_two_replies_are_limited() {
         let mut calls = Unanswered::<4>::default();
         for round in 0..3 {
             for xid in 0..4 {
-                assert_eq!(calls.call(xid), Ok(true), "{round} {xid}");
+                assert_eq!(calls.call(xid), NEW, "{round} {xid}");
                 assert!(calls.on_answer(xid, Some(16)));
             }
             assert_eq!(calls.call(4), Err(NoCredit));
             calls.on_reply();
         }
-        // One that was not sent has used nothing.
+        // A callback that could not be sent uses no credit.
         for _ in 0..9 {
-            assert_eq!(calls.call(5), Ok(true));
+            assert_eq!(calls.call(5), NEW);
             calls.on_unsent(5);
             calls.on_unsent(5);
         }
         for xid in 0..4 {
-            assert_eq!(calls.call(xid), Ok(true));
+            assert_eq!(calls.call(xid), NEW);
             assert!(calls.on_answer(xid, None));
         }
-        // A client that is quiet for so long has Calls all the same.
+        // A client without Replies for longer than the patience gets callbacks all the same.
         calls.tick(PATIENCE);
         assert_eq!(calls.call(6), Err(NoCredit));
         calls.tick(1);
-        assert_eq!(calls.call(6), Ok(true));
+        assert_eq!(calls.call(6), NEW);
     }
 
     #[test]
-    fn the_last_reply_says_how_many_there_may_be() {
+    fn the_last_reply_sets_the_limit() {
         let mut calls = Unanswered::<4>::default();
         for (granted, most) in [
             (3, 3),
@@ -214,11 +228,11 @@ mod tests {
             (0, 1),
             (1, 1),
         ] {
-            assert_eq!(calls.call(0), Ok(true));
+            assert_eq!(calls.call(0), NEW);
             assert!(calls.on_answer(0, Some(granted)));
             calls.on_reply();
             for xid in 1..=most {
-                assert_eq!(calls.call(xid), Ok(true), "{granted}");
+                assert_eq!(calls.call(xid), NEW, "{granted}");
             }
             assert_eq!(calls.call(9), Err(NoCredit), "{granted}");
             for xid in 1..=most {
@@ -230,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn fewer_credits_than_calls_are_no_harm() {
+    fn a_grant_may_shrink_below_the_unanswered_callbacks() {
         let mut calls = Unanswered::<4>::default();
-        assert_eq!(calls.call(0), Ok(true));
+        assert_eq!(calls.call(0), NEW);
         assert!(calls.on_answer(0, Some(3)));
         for xid in 1..=3 {
-            assert_eq!(calls.call(xid), Ok(true));
+            assert_eq!(calls.call(xid), NEW);
         }
         assert!(calls.on_answer(1, Some(1)));
         assert_eq!(calls.call(4), Err(NoCredit));
@@ -243,27 +257,27 @@ mod tests {
         assert_eq!(calls.call(4), Err(NoCredit));
         assert!(calls.on_answer(3, None));
         calls.on_reply();
-        assert_eq!(calls.call(4), Ok(true));
+        assert_eq!(calls.call(4), NEW);
     }
 
     #[test]
-    fn the_oldest_is_lost_when_patience_ends() {
+    fn the_oldest_callback_is_lost_when_patience_ends() {
         let mut calls = Unanswered::<4>::default();
-        assert_eq!(calls.call(0), Ok(true));
+        assert_eq!(calls.call(0), NEW);
         assert!(calls.on_answer(0, Some(2)));
-        assert_eq!(calls.call(1), Ok(true));
+        assert_eq!(calls.call(1), NEW);
         calls.tick(PATIENCE);
-        assert_eq!(calls.call(2), Ok(true));
+        assert_eq!(calls.call(2), NEW);
         assert_eq!(calls.call(3), Err(NoCredit));
         calls.tick(1);
-        assert_eq!(calls.call(3), Ok(true));
+        assert_eq!(calls.call(3), NEW);
         assert_eq!(calls.call(4), Err(NoCredit));
         assert!(!calls.on_answer(1, None));
         assert!(calls.on_answer(2, None));
-        // As long as there are credits nothing is lost.
+        // No callback is considered lost while credits are left.
         calls.tick(u32::MAX);
         calls.tick(1);
-        assert_eq!(calls.call(4), Ok(true));
+        assert_eq!(calls.call(4), NEW);
         assert!(calls.on_answer(3, None));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the peers tell each other when they connect (RFC 8797, section 4).
+//! Private data of connection requests and replies, and the inline thresholds that follow from it (RFC
+//! 8797, section 4).
 
 /// First word of the private data.
 const MAGIC: u32 = 0xf6ab_0e18;
@@ -14,22 +15,22 @@ const VERSION: u8 = 1;
 /// Flag: the sender supports remote invalidation.
 const REMOTE_INVALIDATION: u8 = 1;
 
-/// Threshold of a peer that says nothing, in bytes (RFC 8166, section 3.3.3).
+/// Inline threshold of a peer without private data, in bytes (RFC 8166, section 3.3.3).
 pub const DEFAULT_THRESHOLD: u32 = 1024;
 
-/// What a peer says about itself.
+/// The properties that a peer, or this server, declares in its private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Whether replies may invalidate its memory registrations.
+    /// The sender supports remote invalidation.
     pub remote_invalidation: bool,
-    /// The largest message it sends, in bytes.
+    /// The largest message that the sender sends, in bytes.
     pub send: u32,
-    /// The largest message it receives, in bytes.
+    /// The largest message that the sender receives, in bytes.
     pub receive: u32,
 }
 
 impl Default for Peer {
-    /// A peer that says nothing.
+    /// Returns the properties of a peer without private data.
     fn default() -> Self {
         Self {
             remote_invalidation: false,
@@ -40,8 +41,8 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Reads the private data of a connection request, which may be absent or another protocol's.
-    /// What is meant for us is where our magic is: there may be something before it (RFC 8797,
+    /// Parses the private data of a connection request. It may be absent or belong to another protocol.
+    /// Another layer may have put bytes before it, so the magic number is searched for (RFC 8797,
     /// section 5.2).
     pub fn parse(private: &[u8]) -> Self {
         let mut found = private.windows(LEN).filter_map(<[u8]>::first_chunk);
@@ -54,55 +55,52 @@ impl Peer {
             _ => Self::default(),
         }
     }
+
+    /// Returns the private data that declares these properties. Sizes are rounded down to whole KiB,
+    /// from 1 to 256.
+    ///
+    /// A peer expects Send With Invalidate only if both sides have declared support for it (RFC 8797,
+    /// section 4.1).
+    pub fn private_data(&self) -> [u8; LEN] {
+        let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
+        let flags = match self.remote_invalidation {
+            true => REMOTE_INVALIDATION,
+            false => 0,
+        };
+        let (send, receive) = (code(self.send), code(self.receive));
+        [m0, m1, m2, m3, VERSION, flags, send, receive]
+    }
 }
 
-/// What a connection may carry.
+/// The inline thresholds of a connection, and its use of remote invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// The largest message the client may send, in bytes.
+    /// The largest message that the client may send, in bytes.
     pub receive: u32,
-    /// The largest message we may send, in bytes.
+    /// The largest message that the server may send, in bytes.
     pub send: u32,
-    /// Whether replies may invalidate the client's memory registrations.
+    /// Replies may invalidate the client's memory registrations.
     pub invalidate: bool,
 }
 
 impl Thresholds {
-    /// Takes the smaller of both sides' sizes in each direction (RFC 8797, section 4.2).
-    pub fn negotiate(
-        ours_send: u32,
-        ours_receive: u32,
-        device_can_invalidate: bool,
-        peer: &Peer,
-    ) -> Self {
+    /// Returns the smaller size of both sides for each direction (RFC 8797, section 4.2), and remote
+    /// invalidation if both sides support it.
+    pub fn negotiate(ours: &Peer, theirs: &Peer) -> Self {
         Self {
-            receive: ours_receive.min(peer.send),
-            send: ours_send.min(peer.receive),
-            invalidate: device_can_invalidate && peer.remote_invalidation,
+            receive: ours.receive.min(theirs.send),
+            send: ours.send.min(theirs.receive),
+            invalidate: ours.remote_invalidation && theirs.remote_invalidation,
         }
     }
 }
 
-/// Makes our private data. Sizes are in bytes and rounded down to whole KiB, 1 to 256 of them.
-///
-/// A peer expects Send With Invalidate only if both sides have said that they support it (RFC 8797,
-/// section 4.1).
-pub fn private_data(send: u32, receive: u32, can_invalidate: bool) -> [u8; LEN] {
-    let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
-    let flags = if can_invalidate {
-        REMOTE_INVALIDATION
-    } else {
-        0
-    };
-    [m0, m1, m2, m3, VERSION, flags, code(send), code(receive)]
-}
-
-/// Returns the bytes that `code` stands for (RFC 8797, section 4.2).
+/// Returns the size in bytes that `code` stands for (RFC 8797, section 4.2).
 fn size(code: u8) -> u32 {
     u32::from(code).saturating_add(1).saturating_mul(1024)
 }
 
-/// Returns the code of `size` bytes.
+/// Returns the code for a size of `size` bytes.
 fn code(size: u32) -> u8 {
     let kib = size.checked_div(1024).unwrap_or(0).saturating_sub(1);
     u8::try_from(kib).unwrap_or(u8::MAX)
@@ -115,7 +113,7 @@ mod tests {
     const GOOD: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 255];
 
     #[test]
-    fn private_data_is_read() {
+    fn private_data_is_parsed() {
         let peer = Peer {
             remote_invalidation: true,
             send: 4096,
@@ -124,7 +122,7 @@ mod tests {
         assert_eq!(Peer::parse(&GOOD), peer);
         // The connection manager may append zeroes.
         assert_eq!(Peer::parse(&[&GOOD[..], &[0; 48]].concat()), peer);
-        // Another layer may have put something before it, of any length.
+        // Another layer may have put bytes before it.
         for len in 1..20 {
             let behind = [&[0xf6; 20][..len], &GOOD].concat();
             assert_eq!(Peer::parse(&behind), peer);
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn other_private_data_says_nothing() {
+    fn other_private_data_is_ignored() {
         for len in 0..8 {
             assert_eq!(Peer::parse(&GOOD[..len]), Peer::default());
         }
@@ -149,30 +147,41 @@ mod tests {
         assert_eq!(Peer::default().send, 1024);
     }
 
-    #[test]
-    fn sizes_are_coded_in_kib() {
-        let codes = |size| private_data(size, size, false)[6];
-        assert_eq!([0, 1023, 1024, 2047, 2048].map(codes), [0, 0, 0, 0, 1]);
-        assert_eq!([256 * 1024, 257 * 1024, u32::MAX].map(codes), [255; 3]);
-        let ours = Peer::parse(&private_data(4096, 8192, false));
-        assert_eq!((ours.send, ours.receive), (4096, 8192));
-        assert!(!ours.remote_invalidation);
-        let can = Peer::parse(&private_data(4096, 8192, true));
-        assert!(can.remote_invalidation);
+    fn ours(send: u32, receive: u32, remote_invalidation: bool) -> Peer {
+        Peer {
+            remote_invalidation,
+            send,
+            receive,
+        }
     }
 
     #[test]
-    fn the_smaller_size_holds_in_each_direction() {
+    fn sizes_are_coded_in_kib() {
+        let codes = |size| ours(size, size, false).private_data()[6];
+        assert_eq!([0, 1023, 1024, 2047, 2048].map(codes), [0, 0, 0, 0, 1]);
+        assert_eq!([256 * 1024, 257 * 1024, u32::MAX].map(codes), [255; 3]);
+    }
+
+    #[test]
+    fn declared_properties_are_parsed_again() {
+        for can in [false, true] {
+            let ours = ours(4096, 8192, can);
+            assert_eq!(Peer::parse(&ours.private_data()), ours);
+        }
+    }
+
+    #[test]
+    fn the_smaller_size_is_used_in_each_direction() {
         let peer = Peer::parse(&GOOD);
-        let both = Thresholds::negotiate(8192, 2048, true, &peer);
+        let both = Thresholds::negotiate(&ours(8192, 2048, true), &peer);
         assert_eq!(
             (both.send, both.receive, both.invalidate),
             (8192, 2048, true)
         );
-        let device = Thresholds::negotiate(1 << 20, 1 << 20, false, &peer);
+        let device = Thresholds::negotiate(&ours(1 << 20, 1 << 20, false), &peer);
         assert_eq!((device.send, device.receive), (256 * 1024, 4096));
         assert!(!device.invalidate);
-        let silent = Thresholds::negotiate(8192, 8192, true, &Peer::default());
+        let silent = Thresholds::negotiate(&ours(8192, 8192, true), &Peer::default());
         assert_eq!((silent.send, silent.receive), (1024, 1024));
         assert!(!silent.invalidate);
     }

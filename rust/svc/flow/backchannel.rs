@@ -40,6 +40,7 @@ use support::compat;
 use svcrdma_proto::{
     callbacks::{
         under_way,
+        Counted,
         NoCredit,
         Unanswered, //
     },
@@ -92,7 +93,7 @@ impl Callbacks {
 
     /// Counts the Call with this XID, unless there is no credit for it: then it waits for
     /// [`resume`]. Whether it is a new one.
-    fn count(&self, xid: u32) -> Result<bool, NoCredit> {
+    fn count(&self, xid: u32) -> Result<Counted, NoCredit> {
         let patience = counters::STALL_SECONDS.get();
         let mut unanswered = self.unanswered.lock();
         let counted = unanswered.on_call(xid, patience);
@@ -156,13 +157,13 @@ impl Back for Endpoint {
             self.receives.grow_later();
             return Err(compat::enobufs());
         }
-        let is_new = self.callbacks.count(call.xid()).map_err(|NoCredit| {
+        let counted = self.callbacks.count(call.xid()).map_err(|NoCredit| {
             self.connection.counters.callbacks_without_credit.inc();
             // Until there is a credit, or the time for an answer is over.
             EAGAIN
         })?;
         submit(self, call).inspect_err(|_| {
-            if is_new {
+            if counted == Counted::New {
                 self.callbacks.unanswered.lock().on_unsent(call.xid());
             }
         })?;

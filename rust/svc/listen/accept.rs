@@ -48,7 +48,7 @@ use support::{
 };
 use svcrdma_proto::{
     cm::{
-        private_data,
+        Peer,
         Thresholds,
         DEFAULT_THRESHOLD, //
     },
@@ -119,6 +119,15 @@ fn try_accept(
 /// Entries of completion queues, for Receives and for all else.
 type Cqs = (Share, Share);
 
+/// Returns the properties that the server declares to its peers.
+fn ours(hardware: &Hardware) -> Peer {
+    Peer {
+        remote_invalidation: hardware.limits.mem_mgt_extensions,
+        send: SEND_SIZE,
+        receive: RECEIVE_SIZE as u32,
+    }
+}
+
 fn new_endpoint(
     hardware: &Hardware,
     connection: &Arc<Connection>,
@@ -126,12 +135,7 @@ fn new_endpoint(
     cqs: &Cqs,
     max_pages: u32,
 ) -> Result<Arc<Endpoint>> {
-    let thresholds = Thresholds::negotiate(
-        SEND_SIZE,
-        RECEIVE_SIZE as u32,
-        hardware.limits.mem_mgt_extensions,
-        &connection.offer.peer,
-    );
+    let thresholds = Thresholds::negotiate(&ours(hardware), &connection.offer.peer);
     let parts = endpoint::Parts {
         depth: hardware.send_depth,
         thresholds,
@@ -172,8 +176,7 @@ fn connect(
     qp: Qp<Endpoint, Connection>,
 ) -> Result {
     let reads = u32::from(connection.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
-    let can_invalidate = hardware.limits.mem_mgt_extensions;
-    let private = private_data(SEND_SIZE, RECEIVE_SIZE as u32, can_invalidate);
+    let private = ours(hardware).private_data();
     // First, as it may hang up at once.
     connection.set_has_peer(true);
     let accepted = qp

@@ -6,8 +6,8 @@
 #![no_std]
 #![allow(missing_docs)]
 
-use svcrdma_proto::callbacks::{self, NoCredit, Unanswered};
-use svcrdma_proto::cm::{self, Peer, Thresholds};
+use svcrdma_proto::callbacks::{self, Counted, NoCredit, Unanswered};
+use svcrdma_proto::cm::{Peer, Thresholds};
 use svcrdma_proto::credits::{Credits, Overrun};
 use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
@@ -35,7 +35,7 @@ pub fn use_callbacks(
     calls: &mut Unanswered<16>,
     xid: u32,
     granted: Option<u32>,
-) -> Result<bool, NoCredit> {
+) -> Result<Counted, NoCredit> {
     calls.tick(xid);
     calls.on_answer(xid, granted);
     calls.on_call(callbacks::under_way(xid), xid)
@@ -209,11 +209,7 @@ pub fn use_signals(signals: &mut Signals, holds: bool) -> bool {
 }
 
 #[no_mangle]
-pub fn use_connect(private: &[u8], send: u32, receive: u32) -> (Thresholds, [u8; 8]) {
-    let peer = Peer::parse(private);
-    let thresholds = Thresholds::negotiate(send, receive, peer.send > send, &peer);
-    (
-        thresholds,
-        cm::private_data(send, receive, peer.remote_invalidation),
-    )
+pub fn use_connect(private: &[u8], ours: &Peer) -> (Thresholds, [u8; 8]) {
+    let theirs = Peer::parse(private);
+    (Thresholds::negotiate(ours, &theirs), theirs.private_data())
 }

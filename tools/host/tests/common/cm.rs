@@ -3,7 +3,7 @@
 //! Private data of two peers, and the parameters on which they agree.
 
 use super::*;
-use svcrdma_proto::cm::{private_data, Peer, Thresholds};
+use svcrdma_proto::cm::{Peer, Thresholds};
 
 /// The private data of a client and the server's offer: sizes to send and receive, remote
 /// invalidation.
@@ -46,14 +46,19 @@ pub(crate) fn check((private, ours): &Meeting) -> Verdict {
     prop_assert_eq!(told, (theirs_send, theirs_receive, theirs_can));
 
     let (send, receive, can) = *ours;
-    let both = Thresholds::negotiate(send, receive, can, &peer);
+    let ours = Peer {
+        remote_invalidation: can,
+        send,
+        receive,
+    };
+    let both = Thresholds::negotiate(&ours, &peer);
     prop_assert_eq!(both.send, send.min(theirs_receive));
     prop_assert_eq!(both.receive, receive.min(theirs_send));
     prop_assert_eq!(both.invalidate, can && theirs_can);
 
     // Whole KiB, rounded down and limited to what a byte can express.
     let coded = |size: u32| (size / 1024 * 1024).clamp(1024, 256 * 1024);
-    let said = model(&private_data(send, receive, can));
+    let said = model(&ours.private_data());
     prop_assert_eq!(said, (coded(send), coded(receive), can));
     Ok(())
 }
