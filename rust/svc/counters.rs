@@ -9,6 +9,7 @@
 //! next connection, Call or tick of the watchdog; that about memory region with a device's first
 //! connection.
 
+use super::settings;
 use kernel::{
     prelude::*,
     str::CStr,
@@ -23,7 +24,6 @@ use support::{
         Counter,
         Entry,
         Files,
-        Limit,
         Value, //
     },
 };
@@ -62,15 +62,6 @@ macro_rules! host_counters {
         $($(#[$doc])* pub(crate) static $name: Counter = Counter::new();)*
         static HOST_COUNTERS: &[Entry<'_>] =
             &[$(Entry { name: $file, value: Value::Counter(&$name) }),*];
-    };
-}
-
-macro_rules! limits {
-    ($($(#[$doc:meta])* $name:ident = $file:literal, $default:literal in $min:tt..=$max:tt;)*) => {
-        $($(#[$doc])* pub(crate) static $name: Limit = Limit::new($default, $min, $max);)*
-        static LIMITS: &[Entry<'_>] = &[$(Entry { name: $file, value: Value::Limit(&$name) }),*];
-        static SHOWN_LIMITS: &[Entry<'_>] =
-            &[$(Entry { name: $file, value: Value::Shown(&$name) }),*];
     };
 }
 
@@ -130,48 +121,6 @@ host_counters! {
     POOL_MISSES = c"pool_misses";
 }
 
-/// The most that `credits` can be set to.
-pub(crate) const MOST_CREDITS: u32 = 1024;
-
-/// The least that `read_pages_per_device` can be set to: four of the largest Calls, and some.
-pub(crate) const LEAST_READ_PAGES: u32 = 4224;
-
-limits! {
-    /// Most credits granted to a connection: how many Calls it may have unanswered.
-    CREDITS = c"credits", 128 in 1..=MOST_CREDITS;
-    /// Receive buffers of 4 KiB that all connections of a device together may have, before credits grow
-    /// no more.
-    RECEIVE_BUFFERS = c"receive_buffers_per_device", 16384 in 16..=4194304;
-    /// Pages that all connections of a device together may have for Read chunks.
-    READ_PAGES = c"read_pages_per_device", 16384 in LEAST_READ_PAGES..=4194304;
-    /// Pages that one connection may have for Calls nfsd has not taken; one Call may always read.
-    READ_PAGES_CONNECTION = c"read_pages_per_connection", 2112 in 1..=4194304;
-    /// Pages that the replies of all connections of a device together hold, before those that hold
-    /// some get no more Calls handled.
-    REPLY_PAGES = c"reply_pages_per_device", 16384 in 1..=4194304;
-    /// Pages that the replies of one connection hold before no more of its Calls are handled.
-    REPLY_PAGES_CONNECTION = c"reply_pages_per_connection", 2112 in 1..=4194304;
-    /// Seconds that a peer may be behind with posted work before the connection is closed.
-    STALL_SECONDS = c"stall_seconds", 60 in 4..=3600;
-    /// The same for a connection that has pages that others lack.
-    SHORTAGE_SECONDS = c"shortage_seconds", 15 in 4..=3600;
-    /// Bytes a second that a peer must take or give while something is awaited of it.
-    MINIMUM_RATE = c"minimum_rate", 65536 in 4096..=1073741824;
-    /// Seconds after which a connection must have made its first Call.
-    FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
-    /// Seconds that a connect request may wait to be accepted.
-    PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
-    /// Whether RDMA Reads go to registered memory, as where the device wants that.
-    REGISTER_READS = c"register_reads", 0 in 0..=1;
-    /// Whether to close all listeners and connections, and have no new ones.
-    RELEASE = c"release", 0 in 0..=1;
-}
-
-/// Whether an admin wants all listeners and connections closed, and no new ones.
-pub(crate) fn is_released() -> bool {
-    RELEASE.get() != 0
-}
-
 impl Namespaced for Counters {
     // They are many: they are to be on the stack here only.
     #[inline(never)]
@@ -187,8 +136,8 @@ impl Files for Counters {
         let mut files = KVec::new();
         self.add_to(&mut files)?;
         let (counters, limits) = match self.namespace.is_initial {
-            true => (HOST_COUNTERS, LIMITS),
-            false => (&[] as &[_], SHOWN_LIMITS),
+            true => (HOST_COUNTERS, settings::LIMITS),
+            false => (&[] as &[_], settings::SHOWN_LIMITS),
         };
         for entry in [counters, limits].iter().copied().flatten() {
             files.push(*entry, GFP_KERNEL)?;

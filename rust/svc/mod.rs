@@ -31,6 +31,7 @@ mod flow;
 mod history;
 mod lane;
 mod listen;
+mod settings;
 mod watchdog;
 
 use counters::Counters;

@@ -5,11 +5,11 @@
 
 use super::{
     close_reason::CloseReason,
-    counters,
     device::{
         shortage,
         Device, //
     },
+    settings,
     Server, //
 };
 use core::pin::Pin;
@@ -36,7 +36,7 @@ impl Tick for Server {
     const MSECS: u32 = SECONDS * 1000;
 
     fn tick(self: &Arc<Self>) {
-        if counters::is_released() {
+        if settings::is_released() {
             self.release();
         } else {
             self.ports.tick();

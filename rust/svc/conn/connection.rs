@@ -21,7 +21,6 @@ use crate::svc::{
         Queue, //
     },
     counters::{
-        self,
         Counted,
         Counters, //
     },
@@ -30,7 +29,8 @@ use crate::svc::{
         receive::Call,
         teardown::LEAVING_SECONDS, //
     },
-    history::seconds_since, //
+    history::seconds_since,
+    settings, //
 };
 use kernel::{
     impl_has_work,
@@ -145,7 +145,7 @@ impl Connection {
         counters: Arc<Counters>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
-        let limit = counters::CREDITS.get();
+        let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
         let state = State {
@@ -289,14 +289,14 @@ impl Connection {
             let (waited, calls) = (state.waited, state.calls);
             match &state.phase {
                 Phase::Established(endpoint) => {
-                    let silent = calls == 0 && waited > counters::FIRST_CALL_SECONDS.get();
+                    let silent = calls == 0 && waited > settings::FIRST_CALL_SECONDS.get();
                     (
                         silent.then_some(CloseReason::Silent),
                         Some(endpoint.clone()),
                     )
                 }
                 Phase::Pending(_) => {
-                    let late = waited > counters::PENDING_SECONDS.get();
+                    let late = waited > settings::PENDING_SECONDS.get();
                     (late.then_some(CloseReason::AcceptTimeout), None)
                 }
                 Phase::Leaving(_) => {

@@ -17,7 +17,6 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    counters,
     flow::{
         backchannel::{
             self,
@@ -31,6 +30,7 @@ use crate::svc::{
         },
         reply::Reply, //
     },
+    settings,
 };
 use kernel::{
     new_spinlock,
@@ -240,7 +240,7 @@ impl Endpoint {
 
     /// Returns the most credits that the client may have, whatever there are buffers for.
     fn most_credits(&self) -> u32 {
-        let most = counters::CREDITS.get().min(self.receives.most_credits());
+        let most = settings::CREDITS.get().min(self.receives.most_credits());
         most.min(self.connection.most_credits())
     }
 
@@ -288,9 +288,9 @@ impl Endpoint {
 
     /// Seconds that a peer may be behind: it is not waited for as long if it keeps what others lack.
     fn patience(&self) -> u32 {
-        let most = counters::STALL_SECONDS.get();
+        let most = settings::STALL_SECONDS.get();
         match self.keeps_read_pages() || self.keeps_reply_pages() {
-            true => most.min(counters::SHORTAGE_SECONDS.get()),
+            true => most.min(settings::SHORTAGE_SECONDS.get()),
             false => most,
         }
     }
@@ -331,7 +331,7 @@ impl Endpoint {
         }
         backchannel::tick(self, seconds);
         self.receives.tick();
-        match self.send_queue.tick(seconds, counters::MINIMUM_RATE.get()) {
+        match self.send_queue.tick(seconds, settings::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
             Err(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }

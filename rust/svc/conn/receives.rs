@@ -12,9 +12,9 @@
 
 use super::connection::Connection;
 use crate::svc::{
-    counters,
     device::hardware::Hardware,
     flow::receive::CallState, //
+    settings,
 };
 use kernel::{
     impl_has_work, new_mutex, new_work, pr_warn_once,
@@ -137,7 +137,7 @@ impl Receives {
     fn resize(&self, wanted: impl FnOnce(&Connection) -> u32) {
         let _resizing = self.resizing.lock();
         let callbacks = self.callbacks();
-        let limit = Some(counters::RECEIVE_BUFFERS.get());
+        let limit = Some(settings::RECEIVE_BUFFERS.get());
         let (backed, made) = self.pool.resize(wanted(&self.connection), callbacks, limit);
         self.connection.set_backed(backed);
         warn_if_short(made);

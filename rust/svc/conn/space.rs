@@ -11,7 +11,7 @@
 //! again by itself (`svc_xprt_release`). When a Reply gives its pages back, [`Space::put`] tells the
 //! caller to have nfsd look again. So nobody has to remember which connections wait.
 
-use crate::svc::counters;
+use crate::svc::settings;
 use kernel::sync::atomic::{
     Atomic,
     AtomicFlag,
@@ -39,7 +39,7 @@ impl Held {
     }
 
     fn left(&self) -> i64 {
-        i64::from(counters::REPLY_PAGES.get()) - self.count()
+        i64::from(settings::REPLY_PAGES.get()) - self.count()
     }
 }
 
@@ -108,7 +108,7 @@ impl Space {
         let standing = Standing {
             running,
             held: self.held.load(Relaxed),
-            limit: counters::REPLY_PAGES_CONNECTION.get(),
+            limit: settings::REPLY_PAGES_CONNECTION.get(),
             left: device.left(),
         };
         standing.has_space()

@@ -5,7 +5,7 @@
 //! Queues are sized by what the device can do and by what an admin has set when they are made.
 //! Contexts: process, and may sleep, but for reading what never changes.
 
-use crate::svc::counters;
+use crate::svc::settings;
 use core::pin::Pin;
 use kernel::{
     new_mutex,
@@ -176,7 +176,7 @@ impl Hardware {
 
     /// Whether the device is one that we can serve, and how it registers memory if it has to.
     fn check(ib: &IbDevice, limits: &Limits) -> Result<Option<Kind>> {
-        let registers = match limits.iwarp || counters::REGISTER_READS.get() != 0 {
+        let registers = match limits.iwarp || settings::REGISTER_READS.get() != 0 {
             true => Some(Kind::new(limits)),
             false => None,
         };

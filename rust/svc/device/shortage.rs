@@ -15,12 +15,12 @@ use crate::svc::{
         endpoint::Endpoint,
         work::Work, //
     },
-    counters,
     lane::line::{
         self,
         Awaited,
         Late, //
     },
+    settings,
 };
 use svcrdma_proto::{
     shares::Standing,
@@ -115,7 +115,7 @@ impl Endpoint {
         let all = held
             .iter()
             .fold(0u32, |all, held| all.saturating_add(*held));
-        let seconds = counters::SHORTAGE_SECONDS.get();
+        let seconds = settings::SHORTAGE_SECONDS.get();
         let mut quota = self.quota.lock();
         quota.unserved_looks = quota.holder.look(at, all, filled, 1000 / INTERVAL, seconds);
         quota.unserved = held;

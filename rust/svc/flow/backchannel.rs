@@ -15,7 +15,7 @@ use super::{
 };
 use crate::svc::{
     conn::endpoint::Endpoint,
-    counters, //
+    settings, //
 };
 use kernel::{
     new_spinlock,
@@ -94,7 +94,7 @@ impl Callbacks {
     /// Counts the Call with this XID, unless there is no credit for it: then it waits for
     /// [`resume`]. Whether it is a new one.
     fn count(&self, xid: u32) -> Result<Counted, NoCredit> {
-        let patience = counters::STALL_SECONDS.get();
+        let patience = settings::STALL_SECONDS.get();
         let mut unanswered = self.unanswered.lock();
         let counted = unanswered.on_call(xid, patience);
         // Under the lock: whoever makes room next has to see it.

@@ -15,8 +15,8 @@ use super::{
     stock::Stock, //
 };
 use crate::svc::{
-    counters,
     flow::receive::Call, //
+    settings,
 };
 use core::ops::{
     Deref,
@@ -34,12 +34,12 @@ use svcrdma_proto::{
 };
 
 /// Calls that can wait for pages in a line: no connection fills it alone.
-const WAITING: usize = 4 * counters::MOST_CREDITS as usize;
+const WAITING: usize = 4 * settings::MOST_CREDITS as usize;
 
 /// Returns what peers of `standing` may have of a device's pages.
 fn budget(standing: Standing) -> Budget {
-    let device = counters::READ_PAGES.get() as usize;
-    let alone = counters::READ_PAGES_CONNECTION.get() as usize;
+    let device = settings::READ_PAGES.get() as usize;
+    let alone = settings::READ_PAGES_CONNECTION.get() as usize;
     Budget::new(standing, device, alone, LARGE)
 }
 
@@ -250,7 +250,7 @@ impl Stock {
     /// Returns whose pages Calls of `standing` wait for.
     fn awaited(&mut self, standing: Standing) -> Awaited {
         // No more pages can be made: there is no memory, or the limit was lowered while others had them.
-        let is_exhausted = self.no_memory || self.total >= counters::READ_PAGES.get() as usize;
+        let is_exhausted = self.no_memory || self.total >= settings::READ_PAGES.get() as usize;
         match (self.lines.of(standing).is_blocked(), is_exhausted) {
             (true, _) => Awaited::Of(standing),
             (false, true) => Awaited::Any,

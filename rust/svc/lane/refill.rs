@@ -23,8 +23,8 @@ use super::{
     stock::Wanted, //
 };
 use crate::svc::{
-    counters,
     flow::reply::Reply, //
+    settings,
 };
 use kernel::{
     prelude::*,
@@ -63,7 +63,7 @@ const PAGES: usize = LARGE;
 const _: () = assert!(PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
 
 // Whatever an admin sets, the largest Call gets its pages in the end.
-const _: () = assert!(PAGES <= counters::LEAST_READ_PAGES as usize);
+const _: () = assert!(PAGES <= settings::LEAST_READ_PAGES as usize);
 
 /// Small page regions that are made with them, beside a large one.
 const PAGE_REGIONS: usize = 16;
@@ -167,7 +167,7 @@ impl Pool {
     /// is no such Call, or when all that can be done is to wait.
     fn shortage(&self) -> Option<(Wanted, usize)> {
         let mut inner = self.inner.lock();
-        let limit = counters::READ_PAGES.get() as usize;
+        let limit = settings::READ_PAGES.get() as usize;
         let room = limit.saturating_sub(inner.total);
         let (_, wanted) = inner.next_allowed()?;
         let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);

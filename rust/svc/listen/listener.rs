@@ -17,10 +17,10 @@ use crate::svc::{
         Offer,
     },
     counters::{
-        self,
         Counters, //
     },
     flow::receive::Xprt,
+    settings,
     Server, //
 };
 use kernel::{
@@ -174,7 +174,7 @@ impl Port {
 
     /// Whether it takes no more connections, since its own are being closed.
     fn is_leaving(&self) -> bool {
-        counters::is_released() && (self.is_released.load(Relaxed) || self.stays.load(Relaxed))
+        settings::is_released() && (self.is_released.load(Relaxed) || self.stays.load(Relaxed))
     }
 
     /// Listens again if the device was lost and one has its address; nobody wants it released. May
@@ -369,14 +369,14 @@ impl Drop for Listener {
         }
         let server = &self.port.server;
         server.ports.remove(&self.port);
-        if counters::is_released() {
+        if settings::is_released() {
             server.release();
         }
     }
 }
 
 fn refuse_while_released() -> Result {
-    if !counters::is_released() {
+    if !settings::is_released() {
         return Ok(());
     }
     pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
