@@ -24,6 +24,20 @@ module! {
     authors: ["The svcrdma developers"],
     description: "RPC-over-RDMA server transport",
     license: "GPL",
+    params: {
+        register_reads: u8 {
+            default: 0,
+            description: "For tests: 1 to read into registered memory on all devices (default: where a device needs it)",
+        },
+    },
+}
+
+/// Returns the memory that RDMA Reads go to, by the module's parameter.
+fn reads_into() -> svc::ReadsInto {
+    match module_parameters::register_reads.value() {
+        0 => svc::ReadsInto::Needed,
+        _ => svc::ReadsInto::Registered,
+    }
 }
 
 /// The module; fields are dropped in their order. First nothing new can come: no listener, no
@@ -46,11 +60,11 @@ struct Module {
 impl kernel::InPlaceModule for Module {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         pin_init::pin_init_scope(move || {
-            let server = svc::Server::new()?;
+            let server = svc::Server::new(reads_into())?;
             Ok(try_pin_init!(Self {
                 _flush: svc::Flush(server.clone()),
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
-                _watchdog: svc::start_watchdog(&server.queue, &server)?,
+                _watchdog: svc::start_watchdog(&server.devices.queue, &server)?,
                 view <- svc::debugfs::show(module, server.clone()),
                 backchannel <- Backchannel::register(module, svc::IDENT),
                 class <- register_class(module, server),

@@ -47,6 +47,7 @@ mod invalidation;
 pub mod layout;
 pub mod pace;
 mod parts;
+pub mod phase;
 mod read;
 pub mod receives;
 pub mod reply;

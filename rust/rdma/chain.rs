@@ -105,6 +105,8 @@ pub(super) struct Buffers {
     max_read_sge: usize,
     /// True if the device writes what it reads to registered memory only (iWARP).
     needs_registration: bool,
+    /// Bytes of the RDMA Reads in the chain.
+    bytes_read: u32,
     pd: Arc<Pd>,
 }
 
@@ -127,6 +129,7 @@ impl Buffers {
             max_sge,
             max_read_sge: max_read_sge.min(max_sge),
             needs_registration: pd.needs_registration(),
+            bytes_read: 0,
             pd: pd.clone(),
         })
     }
@@ -136,6 +139,7 @@ impl Buffers {
         self.wrs.clear();
         self.sges.clear();
         self.starts.clear();
+        self.bytes_read = 0;
         Chain {
             buffers: self,
             claim,
@@ -253,6 +257,11 @@ impl<'m> Chain<'_, 'm> {
         self.len() == 0
     }
 
+    /// Returns the bytes of the RDMA Reads in the chain.
+    pub(super) fn bytes_read(&self) -> u32 {
+        self.buffers.bytes_read
+    }
+
     /// Whether there is no room for a work request.
     pub fn is_full(&self) -> bool {
         self.buffers.wrs.len() == self.buffers.wrs.capacity()
@@ -348,6 +357,10 @@ impl<'m> Chain<'_, 'm> {
             wr.remote_addr = remote.addr;
             wr.rkey = remote.key;
             buffers.add(Request::rdma(wr), start);
+            if let Rdma::Read = rdma {
+                // CAST: One work request moves at most the bytes of its pieces, see `keyed_sge`.
+                buffers.bytes_read = buffers.bytes_read.saturating_add(taken as u32);
+            }
         }
         taken
     }

@@ -31,6 +31,7 @@ use crate::{
     qp::Qp,
     slots::Slots,
     work::{
+        Built,
         Job,
         Posted,
         Work, //
@@ -67,8 +68,13 @@ pub enum Step {
     Idle,
     /// What waits needs more room.
     Full,
-    /// So many work requests were posted.
-    Posted(u32),
+    /// Work requests were posted.
+    Posted {
+        /// Their number.
+        count: u32,
+        /// Bytes of the RDMA Reads among them.
+        read: u32,
+    },
     /// Posting has failed, and nothing more is posted: the connection is to be closed.
     Failed(Error),
 }
@@ -253,10 +259,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let mut chain = qp.begin(&mut job.claim);
         let built = match &job.source {
             Some(source) => job.work.build(source, &mut chain, room),
-            None => true,
+            None => Built::All,
         };
         let count = chain.len() as u32;
-        let whole = built && job.claim.is_ended();
+        let read = chain.bytes_read();
+        let whole = built == Built::All && job.claim.is_ended();
         match (count, room) {
             (0, 0) => return Step::Full,
             // It never fits: a work request of more pieces than the device takes.
@@ -289,7 +296,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         }
         match posted {
             Err(e) => self.fail(e),
-            Ok(()) => Step::Posted(count),
+            Ok(()) => Step::Posted { count, read },
         }
     }
 

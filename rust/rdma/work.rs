@@ -8,14 +8,33 @@ use crate::{
     progress::Amount,
 };
 
+/// The progress of building the work requests of some work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Built {
+    /// The chain has the last work request.
+    All,
+    /// More work requests follow, in a later chain.
+    More,
+}
+
+impl From<bool> for Built {
+    /// Converts "this is all of it".
+    fn from(is_all: bool) -> Self {
+        match is_all {
+            true => Self::All,
+            false => Self::More,
+        }
+    }
+}
+
 /// Work that a `SendQueue` posts.
 pub trait Work: Send + 'static {
     /// Data that is needed until the last work request is built, and not by the device. It is dropped
     /// before that is posted, under a lock: this does not sleep, and does not come back here.
     type Source: Send;
 
-    /// Adds work requests to the chain, `room` at most; whether those were the last ones.
-    fn build<'m>(&'m self, source: &Self::Source, chain: &mut Chain<'_, 'm>, room: usize) -> bool;
+    /// Adds work requests to the chain, which may then have at most `room` of them.
+    fn build<'m>(&'m self, source: &Self::Source, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
 
     /// Returns true if something waits for its completion, so that it must not go unsignalled.
     fn holds_resources(&self) -> bool;

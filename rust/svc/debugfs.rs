@@ -9,7 +9,7 @@
 use super::{
     conn::connection::Connection,
     device::Device,
-    Server, //
+    listen::server::Server, //
 };
 use kernel::{
     prelude::*,
@@ -61,7 +61,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
          standing behind_seconds credits_held receives receives_posted\n"
     );
     server.devices.for_each(|device| {
-        device.for_each(|connection| {
+        device.lane.for_each(|connection| {
             if !connection.is_leaving() {
                 show_connection(device, connection, m);
             }
@@ -79,9 +79,9 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         connection.peer(),
         now.phase,
         connection.age(),
-        now.calls,
-        now.unanswered,
-        now.granted
+        now.balance.calls,
+        now.balance.unanswered,
+        now.balance.granted
     );
     let mut behind = 0;
     match &now.endpoint {
@@ -108,7 +108,7 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         connection.counters.namespace.number,
         connection.standing().name(),
         behind,
-        now.held
+        now.balance.held
     );
     match &now.endpoint {
         Some(endpoint) => {
@@ -140,7 +140,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
          calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
     );
     server.devices.for_each(|device| {
-        let stock = device.pool.count();
+        let stock = device.lane.pool.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
@@ -148,13 +148,13 @@ fn show_devices(server: &Server, m: &SeqFile) {
             device.name(),
             if device.is_used() { "used" } else { "unused" },
             connections,
-            device.receives.used(),
+            device.lane.receives.used(),
             stock.pages,
             stock.pages_free,
             stock.waiting,
             stock.replies,
             device.under_way(),
-            device.held.count(),
+            device.lane.held.count(),
             leaving,
             stock.unvalidated,
             stock.unvalidated_waiting
@@ -167,5 +167,5 @@ fn show_closes(server: &Server, m: &SeqFile) {
     seq_print!(m, "device connection peer seconds_ago cause\n");
     server
         .devices
-        .for_each(|device| device.history.show(&device.name(), m));
+        .for_each(|device| device.lane.history.show(&device.name(), m));
 }

@@ -53,8 +53,6 @@ limits! {
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
-    /// Whether RDMA Reads go to registered memory, as where the device wants that.
-    REGISTER_READS = c"register_reads", 0 in 0..=1;
     /// Whether to close all listeners and connections, and have no new ones.
     RELEASE = c"release", 0 in 0..=1;
 }
@@ -62,4 +60,42 @@ limits! {
 /// Whether an admin wants all listeners and connections closed, and no new ones.
 pub(crate) fn is_released() -> bool {
     RELEASE.get() != 0
+}
+
+/// The settings that bound pages for Read chunks.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPages {
+    /// Pages of all connections of a device.
+    pub(crate) device: usize,
+    /// Pages of one connection.
+    pub(crate) connection: usize,
+}
+
+impl ReadPages {
+    /// Returns the settings as they are now.
+    pub(crate) fn now() -> Self {
+        Self {
+            device: READ_PAGES.get() as usize,
+            connection: READ_PAGES_CONNECTION.get() as usize,
+        }
+    }
+}
+
+/// The settings that bound the pages of Replies.
+#[derive(Clone, Copy)]
+pub(crate) struct ReplyPages {
+    /// Pages of all connections of a device.
+    pub(crate) device: u32,
+    /// Pages of one connection.
+    pub(crate) connection: u32,
+}
+
+impl ReplyPages {
+    /// Returns the settings as they are now.
+    pub(crate) fn now() -> Self {
+        Self {
+            device: REPLY_PAGES.get(),
+            connection: REPLY_PAGES_CONNECTION.get(),
+        }
+    }
 }

@@ -12,8 +12,12 @@
 //! is a leaf, also under the Fifo's: nothing is called back under it.
 
 use super::{
-    endpoint::Endpoint,
-    phase::Phase, //
+    call::Call,
+    credits::{
+        Balance,
+        CreditAccount, //
+    },
+    endpoint::Endpoint, //
 };
 use crate::svc::{
     close_reason::{
@@ -24,12 +28,8 @@ use crate::svc::{
         Counted,
         Counters, //
     },
-    device::Device,
-    flow::{
-        receive::Call,
-        teardown::LEAVING_SECONDS, //
-    },
     history::seconds_since,
+    lane::Lane,
     settings, //
 };
 use kernel::{
@@ -76,16 +76,21 @@ use support::{
 };
 use svcrdma_proto::{
     cm::Peer,
-    credits::Credits,
+    phase::{
+        Next,
+        Phase, //
+    },
     receives::needed, //
 };
 
+/// How long a peer is waited for that is to confirm the disconnect, in seconds. The peer is told again
+/// after the time that it asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
+/// drivers/infiniband/core/cma.c).
+const LEAVING_SECONDS: u32 = 10;
+
 /// What the lock protects.
 pub(crate) struct State {
-    pub(crate) phase: Phase,
-    pub(crate) credits: Credits,
-    /// Calls that have come.
-    pub(crate) calls: u64,
+    pub(crate) phase: Phase<CmId<Connection>, Arc<Endpoint>>,
     /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
     pub(crate) waited: u32,
     /// Who awaits replies of the client, while the connection is established.
@@ -106,7 +111,9 @@ pub(crate) struct Connection {
     pub(crate) max_credits: u32,
     /// The most Calls: each has a Receive buffer, and these are as many as all credits need.
     pub(crate) max_calls: u32,
-    pub(crate) device: Arc<Device>,
+    /// Its credits and the Calls that use them.
+    pub(crate) credits: Arc<CreditAccount>,
+    pub(crate) lane: Arc<Lane<Connection>>,
     /// Those of its network namespace.
     pub(crate) counters: Arc<Counters>,
     /// What the peer has told of itself.
@@ -141,17 +148,16 @@ impl Connection {
         number: u64,
         peer: Addr,
         offer: Offer,
-        device: Arc<Device>,
+        lane: Arc<Lane<Connection>>,
         counters: Arc<Counters>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
+        let credits = CreditAccount::new(limit, max_calls)?;
         let state = State {
             phase: Phase::Accepting,
-            credits: Credits::new(limit, max_calls),
-            calls: 0,
             waited: 0,
             channel: None,
             has_peer: false,
@@ -164,7 +170,8 @@ impl Connection {
                 since: Instant::now(),
                 max_credits: limit,
                 max_calls,
-                device,
+                credits,
+                lane,
                 counters,
                 offer,
                 inbox,
@@ -201,13 +208,30 @@ impl Connection {
     /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
     /// none it has failed, and [`Self::close`] was called. Later calls do nothing.
     pub(crate) fn settle(self: &Arc<Self>, endpoint: Option<&Arc<Endpoint>>) {
-        let is_doomed = {
+        let next = {
             let mut state = self.state.lock();
             state.waited = 0;
             state.phase.settle(endpoint)
         };
-        if is_doomed {
-            self.take_down();
+        self.follow(next);
+    }
+
+    /// Stops waiting for the peer to confirm the disconnect, because it has, or takes too long. In any
+    /// process context.
+    pub(crate) fn hang_up(self: &Arc<Self>) {
+        let next = {
+            let mut state = self.state.lock();
+            state.has_peer = false;
+            state.phase.hang_up()
+        };
+        self.follow(next);
+    }
+
+    /// Does what a transition of the phase asks for.
+    fn follow(self: &Arc<Self>, next: Next) {
+        if next == Next::TearDown {
+            // An error means that the work is queued already.
+            let _ = self.queue.enqueue(self.clone());
         }
     }
 
@@ -222,11 +246,6 @@ impl Connection {
         drop(unbound);
     }
 
-    /// Returns true if somebody awaits replies of the client.
-    pub(crate) fn has_channel(&self) -> bool {
-        self.state.lock().channel.is_some()
-    }
-
     /// Who awaits replies of the client.
     pub(crate) fn channel(&self) -> Option<Channel> {
         self.state.lock().channel.clone()
@@ -235,19 +254,25 @@ impl Connection {
     /// Begins to close, for this cause if it is the first. While an nfsd thread accepts the
     /// connection it is that which has it taken down, by [`Self::settle`].
     pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
-        let is_doomed = {
+        let next = {
             let mut state = self.state.lock();
-            if !state.phase.close() {
+            let Some(next) = state.phase.close() else {
                 return;
-            }
-            // Under the lock: whoever comes too late to close it knows that it closes.
+            };
+            // Under the lock, so that whoever comes too late to close it sees that it is closing.
             self.is_closing.store(true, Relaxed);
-            state.phase.is_doomed()
+            next
         };
         self.report(reason);
         self.inbox.close();
-        if is_doomed {
-            self.take_down();
+        self.follow(next);
+    }
+
+    /// Counts a message that costs no credit and that nobody waits for. Too many of them close the
+    /// connection.
+    pub(crate) fn count_unasked(self: &Arc<Self>) {
+        if self.credits.on_unasked().is_err() {
+            self.close(CloseReason::Unasked);
         }
     }
 
@@ -271,7 +296,7 @@ impl Connection {
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
-        self.device.history.add(number, peer, reason);
+        self.lane.history.add(number, peer, reason);
         if reason.is_normal() {
             return;
         }
@@ -283,26 +308,24 @@ impl Connection {
 
     /// Looks after the connection; `seconds` have passed since the last time.
     pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
+        let calls = self.credits.balance().calls;
         let (late, endpoint) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
-            let (waited, calls) = (state.waited, state.calls);
+            let waited = state.waited;
             match &state.phase {
                 Phase::Established(endpoint) => {
-                    let silent = calls == 0 && waited > settings::FIRST_CALL_SECONDS.get();
-                    (
-                        silent.then_some(CloseReason::Silent),
-                        Some(endpoint.clone()),
-                    )
+                    let is_silent = calls == 0 && waited > settings::FIRST_CALL_SECONDS.get();
+                    let late = is_silent.then_some(CloseReason::Silent);
+                    (late, Some(endpoint.clone()))
                 }
                 Phase::Pending(_) => {
-                    let late = waited > settings::PENDING_SECONDS.get();
-                    (late.then_some(CloseReason::AcceptTimeout), None)
+                    let is_late = waited > settings::PENDING_SECONDS.get();
+                    (is_late.then_some(CloseReason::AcceptTimeout), None)
                 }
                 Phase::Leaving(_) => {
-                    let is_late = state.waited > LEAVING_SECONDS;
                     drop(state);
-                    if is_late {
+                    if waited > LEAVING_SECONDS {
                         self.hang_up();
                     }
                     return;
@@ -322,16 +345,16 @@ impl Connection {
         matches!(self.state.lock().phase, Phase::Leaving(_))
     }
 
-    /// How it is now.
+    /// Returns the present state, for debugfs and the watchdog.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let state = self.state.lock();
+        let (phase, endpoint) = {
+            let state = self.state.lock();
+            (state.phase.name(), state.phase.half().cloned())
+        };
         Snapshot {
-            phase: state.phase.name(),
-            calls: state.calls,
-            unanswered: state.credits.unanswered(),
-            granted: state.credits.grant(),
-            held: state.credits.held(),
-            endpoint: state.phase.endpoint().cloned(),
+            phase,
+            balance: self.credits.balance(),
+            endpoint,
         }
     }
 
@@ -346,19 +369,13 @@ impl Connection {
     }
 }
 
-/// How a connection is.
+/// The state of a connection at some moment.
 pub(crate) struct Snapshot {
-    /// The name of its phase.
+    /// The name of the phase.
     pub(crate) phase: &'static str,
-    /// Calls that have come.
-    pub(crate) calls: u64,
-    /// Calls that have no reply that is posted.
-    pub(crate) unanswered: u32,
-    /// Credits, the most that its next reply grants.
-    pub(crate) granted: u32,
-    /// The largest grant that its client may still be using.
-    pub(crate) held: u32,
-    /// Its hardware half, if it is established.
+    /// The state of the credits.
+    pub(crate) balance: Balance,
+    /// The hardware half of an established connection.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
 }
 

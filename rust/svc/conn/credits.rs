@@ -1,72 +1,138 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: what a connection's messages do to them, under the lock of its state.
+//! Credits: the Calls of a connection, and what they do to its grant.
+//!
+//! # Locking
+//!
+//! One spinlock for each connection, a leaf. Nothing is called under it but [`Credits`].
 
-use super::connection::Connection;
-use crate::svc::close_reason::CloseReason;
-use kernel::sync::Arc;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+};
+use svcrdma_proto::credits::{
+    Credits,
+    Overrun,
+    Unasked, //
+};
 
-impl Connection {
-    /// A Call has come that asks for so many credits, if that is known; none if it is one too many.
-    pub(crate) fn count_call(self: &Arc<Self>, requested: Option<u32>) -> Option<CallCredit> {
-        let mut state = self.state.lock();
-        state.calls = state.calls.wrapping_add(1);
-        let counted = state.credits.on_call(requested);
-        drop(state);
-        counted.ok().map(|()| CallCredit(self.clone()))
+/// What the lock protects.
+struct Inner {
+    credits: Credits,
+    /// Calls that were received.
+    calls: u64,
+}
+
+/// The credits of a connection.
+#[pin_data]
+pub(crate) struct CreditAccount {
+    #[pin]
+    inner: SpinLock<Inner>,
+}
+
+/// The state of an account, for debugfs.
+pub(crate) struct Balance {
+    /// Calls that were received.
+    pub(crate) calls: u64,
+    /// Calls without a posted Reply.
+    pub(crate) unanswered: u32,
+    /// The most credits that the next Reply grants.
+    pub(crate) granted: u32,
+    /// The largest grant that the client may still be using.
+    pub(crate) held: u32,
+}
+
+impl CreditAccount {
+    /// Creates the account of a connection that gets at most `limit` credits and has room for `room` Calls.
+    /// May sleep.
+    pub(crate) fn new(limit: u32, room: u32) -> Result<Arc<Self>> {
+        let inner = Inner {
+            credits: Credits::new(limit, room),
+            calls: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                inner <- new_spinlock!(inner, "svcrdma credits"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
-    /// A message has come that costs no credit and that nobody waits for: too many of them end the
-    /// connection.
-    pub(crate) fn count_unasked(self: &Arc<Self>) {
-        let counted = self.state.lock().credits.on_unasked();
-        if counted.is_err() {
-            self.close(CloseReason::Unasked);
-        }
+    /// Counts a Call, which asks for `requested` credits if its header could be decoded.
+    ///
+    /// # Errors
+    ///
+    /// [`Overrun`] if the client has sent more Calls than it may.
+    pub(crate) fn on_call(self: &Arc<Self>, requested: Option<u32>) -> Result<CallCredit, Overrun> {
+        let counted = {
+            let mut inner = self.inner.lock();
+            inner.calls = inner.calls.wrapping_add(1);
+            inner.credits.on_call(requested)
+        };
+        counted.map(|()| CallCredit(self.clone()))
     }
 
-    /// A Call gets its Reply. Returns the credits to grant with it, at most `most` and as many as there
-    /// are buffers for, and whether more buffers are to be made.
-    pub(crate) fn count_reply(&self, most: u32) -> (u32, bool) {
-        let mut state = self.state.lock();
-        let granted = state.credits.on_reply(most);
-        (granted, state.credits.asks_for_more())
+    /// Counts a message that costs no credit and that nobody waits for.
+    ///
+    /// # Errors
+    ///
+    /// [`Unasked`] if there are too many of them.
+    pub(crate) fn on_unasked(&self) -> Result<(), Unasked> {
+        self.inner.lock().credits.on_unasked()
     }
 
-    /// Looks at how the client uses its credits, as is done every now and then. Returns the credits that
-    /// there should be Receive buffers for.
+    /// Counts a Reply. Returns the credits to grant with it, at most `most` and as many as posted buffers
+    /// back, and true if more buffers are to be made.
+    pub(crate) fn on_reply(&self, most: u32) -> (u32, bool) {
+        let mut inner = self.inner.lock();
+        let granted = inner.credits.on_reply(most);
+        (granted, inner.credits.asks_for_more())
+    }
+
+    /// Looks at how the client uses its credits; the watchdog calls this. Returns the credits that posted
+    /// Receive buffers are to back.
     pub(crate) fn look(&self) -> u32 {
-        self.state.lock().credits.look()
+        self.inner.lock().credits.look()
     }
 
-    /// Returns the credits that there should be Receive buffers for.
-    pub(crate) fn wanted_credits(&self) -> u32 {
-        self.state.lock().credits.wanted()
+    /// Returns the credits that posted Receive buffers are to back.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.inner.lock().credits.wanted()
     }
 
-    /// Returns the credits that there are Receive buffers for.
+    /// Returns the credits that posted Receive buffers back.
     pub(crate) fn backed(&self) -> u32 {
-        self.state.lock().credits.backed()
+        self.inner.lock().credits.backed()
     }
 
-    /// There are posted Receive buffers for `backed` credits.
+    /// Notes that posted Receive buffers back `backed` credits.
     pub(crate) fn set_backed(&self, backed: u32) {
-        self.state.lock().credits.set_backed(backed);
+        self.inner.lock().credits.set_backed(backed);
     }
 
-    /// How many of its Calls have no reply that is posted.
-    pub(crate) fn unanswered(&self) -> u32 {
-        self.state.lock().credits.unanswered()
+    /// Returns the state of the account.
+    pub(crate) fn balance(&self) -> Balance {
+        let inner = self.inner.lock();
+        Balance {
+            calls: inner.calls,
+            unanswered: inner.credits.unanswered(),
+            granted: inner.credits.grant(),
+            held: inner.credits.held(),
+        }
     }
 }
 
-/// A Call that counts against its connection's credits. It goes with the Call, which is dropped when
-/// the last work request of its reply is about to be posted, and before its Receive buffer is: the
-/// client's next Call finds room. Dropping it takes the connection's lock.
-pub(crate) struct CallCredit(Arc<Connection>);
+/// A credit in use. It belongs to a Call, which is dropped when the last work request of its Reply is about
+/// to be posted and before its Receive buffer is posted again, so that the client's next Call finds room.
+/// Dropping it takes the account's lock.
+pub(crate) struct CallCredit(Arc<CreditAccount>);
 
 impl Drop for CallCredit {
     fn drop(&mut self) {
-        self.0.state.lock().credits.on_end();
+        self.0.inner.lock().credits.on_end();
     }
 }

@@ -6,6 +6,8 @@
 //! completions alike; nobody ever sleeps for room.
 
 use super::{
+    call::Call,
+    callbacks::Callbacks,
     connection::Connection,
     quota::Quota,
     receives::Receives,
@@ -17,20 +19,11 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    flow::{
-        backchannel::{
-            self,
-            Callbacks, //
-        },
-        read,
-        receive::{
-            self,
-            Call,
-            CallState, //
-        },
-        reply::Reply, //
+    lane::reply::Reply,
+    settings::{
+        self,
+        ReplyPages, //
     },
-    settings,
 };
 use kernel::{
     new_spinlock,
@@ -41,21 +34,11 @@ use kernel::{
             Relaxed, //
         },
         Arc,
-        ArcBorrow,
         SpinLock, //
     },
 };
 use rdma::{
-    cm::CmId,
-    completion::{
-        Completion,
-        Status, //
-    },
     cq::Health,
-    handler::{
-        Handler,
-        Unfit, //
-    },
     progress,
     qp::Qp,
     send_queue::{
@@ -94,7 +77,7 @@ pub(crate) struct Endpoint {
     pub(crate) receives: Arc<Receives>,
     queues: [Arc<Health>; 2],
     /// Set by the device in any context; the watchdog looks at it.
-    failed: AtomicFlag,
+    pub(crate) failed: AtomicFlag,
     /// Whether nfsd has dropped a Call that needs an answer.
     dropped: AtomicFlag,
     #[pin]
@@ -161,7 +144,7 @@ impl Endpoint {
     }
 
     /// Posts from the front of the queue until it is empty or there is no room.
-    fn pump(&self) {
+    pub(crate) fn pump(&self) {
         loop {
             match self.send_queue.step() {
                 Step::Idle => return,
@@ -169,7 +152,12 @@ impl Endpoint {
                     self.connection.counters.send_queue_waits.inc();
                     return;
                 }
-                Step::Posted(count) => self.connection.counters.work_requests.add(count),
+                Step::Posted { count, read } => {
+                    self.connection.counters.work_requests.add(count);
+                    if read > 0 {
+                        self.connection.counters.read_bytes.add(read);
+                    }
+                }
                 Step::Failed(e) => {
                     self.connection.close(CloseReason::Post(e.to_errno()));
                     return;
@@ -178,46 +166,16 @@ impl Endpoint {
         }
     }
 
-    /// Closes the gate, gives the queue pair back, then all work; returns the id. Sleeps.
-    pub(crate) fn take_down(&self) -> Option<CmId<Connection>> {
-        let id = self.send_queue.shut(|work| self.finish(work, false));
-        while let Some(call) = self.take_unread() {
-            receive::discard(&self.connection, call);
-        }
-        let device = &self.connection.device;
-        if device.pool.forget(self.connection.number()) {
-            device.want_refill();
-        }
-        id
-    }
-
-    fn take_unread(&self) -> Option<Call> {
-        self.quota.lock().give_up()
-    }
-
-    /// Work is over: done, or it will never be.
-    fn finish(&self, work: Work, done: bool) {
-        match work {
-            Work::Read(call) => read::finish(self, call, done),
-            Work::Reply(reply) => {
-                if reply.is_call() {
-                    self.callbacks.end();
-                }
-                self.put_reply(reply);
-            }
-        }
-    }
-
     /// A reply is going to be queued: its pages count until [`Self::put_reply`].
     pub(crate) fn hold(&self, reply: &Reply) {
-        self.space.take(&self.connection.device.held, reply.pages());
+        self.space.take(&self.connection.lane.held, reply.pages());
     }
 
     /// Takes a reply back that was queued, or could not be.
     pub(crate) fn put_reply(&self, reply: KBox<Reply>) {
         let pages = reply.pages();
-        self.connection.device.pool.put_reply(reply);
-        if self.space.put(&self.connection.device.held, pages) {
+        self.connection.lane.pool.put_reply(reply);
+        if self.space.put(&self.connection.lane.held, pages) {
             self.connection.inbox.wake();
         }
     }
@@ -225,13 +183,17 @@ impl Endpoint {
     /// Returns true if nfsd may take another Call, see [`Space::is_there`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
-        self.space
-            .is_there(&self.connection.device.held, running, || waits.inc())
+        self.space.is_there(
+            &self.connection.lane.held,
+            ReplyPages::now(),
+            running,
+            || waits.inc(),
+        )
     }
 
     /// A Call gets its Reply: returns the credits to grant with it.
     pub(crate) fn count_reply(&self) -> u32 {
-        let (granted, asks_for_more) = self.connection.count_reply(self.most_credits());
+        let (granted, asks_for_more) = self.connection.credits.on_reply(self.most_credits());
         if asks_for_more {
             self.receives.grow_later();
         }
@@ -249,26 +211,37 @@ impl Endpoint {
         self.quota.lock().take(call, pages, || self.share())
     }
 
-    /// nfsd has taken a Call of so many pages, or never will: starts what has waited for them.
-    pub(crate) fn end_read(&self, pages: usize) {
-        if !self.quota.lock().put(pages) {
-            return;
-        }
-        while let Some(call) = self.next_read() {
-            read::request(call);
+    /// Gives back the `pages` pages of a Call that nfsd has taken, or never will. Returns true if the caller
+    /// is to start the Calls that waited for them, with [`Self::next_read`].
+    pub(crate) fn put_quota(&self, pages: usize) -> bool {
+        self.quota.lock().put(pages)
+    }
+
+    /// Returns the next Call that may be read.
+    pub(crate) fn next_read(&self) -> Option<Call> {
+        self.quota.lock().next(|| self.share())
+    }
+
+    /// Takes a Call that waits for others of its connection to be read, and never will be.
+    pub(crate) fn take_unread(&self) -> Option<Call> {
+        self.quota.lock().give_up()
+    }
+
+    /// Notes that a Call of the client gets its Reply, behind what was queued before. In any process context.
+    pub(crate) fn on_replied(&self) {
+        if self.callbacks.on_reply() {
+            self.resume_callbacks();
         }
     }
 
-    fn next_read(&self) -> Option<Call> {
-        self.quota.lock().next(|| self.share())
+    /// Makes sunrpc send the Call to the client that waits for a credit, if there is one.
+    pub(crate) fn resume_callbacks(&self) {
+        self.callbacks.resume(|| self.connection.channel());
     }
 
     /// Pages that it may have for Read chunks.
     fn share(&self) -> usize {
-        self.connection
-            .device
-            .pool
-            .share(self.connection.standing())
+        self.connection.lane.pool.share(self.connection.standing())
     }
 
     /// A message has come that nobody waits for.
@@ -298,12 +271,13 @@ impl Endpoint {
     /// Whether it has pages for Read chunks, and Calls wait for some.
     fn keeps_read_pages(&self) -> bool {
         let standing = self.connection.standing();
-        self.quota.lock().used() > 0 && self.connection.device.pool.is_short(standing)
+        self.quota.lock().used() > 0 && self.connection.lane.pool.is_short(standing)
     }
 
     /// Whether its replies have pages, and those of all have as many as they may.
     fn keeps_reply_pages(&self) -> bool {
-        self.connection.device.held.is_full() && self.space.held() > 0
+        let limit = ReplyPages::now().device;
+        self.connection.lane.held.left(limit) <= 0 && self.space.held() > 0
     }
 
     /// nfsd has dropped a Call, and the client would wait for its answer for ever: the next tick closes
@@ -329,7 +303,8 @@ impl Endpoint {
             self.connection.close(CloseReason::Dropped);
             return;
         }
-        backchannel::tick(self, seconds);
+        self.callbacks.tick(seconds);
+        self.resume_callbacks();
         self.receives.tick();
         match self.send_queue.tick(seconds, settings::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
@@ -356,44 +331,4 @@ pub(crate) struct Load {
     pub(crate) reading_kib: usize,
     /// KiB of memory that replies hold.
     pub(crate) reply_kib: usize,
-}
-
-impl Handler for Endpoint {
-    type Call = CallState;
-
-    fn received(this: ArcBorrow<'_, Self>, receive: Call) {
-        receive::received(&this.into(), receive);
-    }
-
-    fn unfit(this: ArcBorrow<'_, Self>, what: Unfit) {
-        this.connection.close(match what {
-            Unfit::Immediate => CloseReason::NoMessage,
-            Unfit::Invalidation => CloseReason::Invalidation,
-        });
-    }
-
-    fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
-        if !status.is_flush() {
-            this.connection.close(CloseReason::Receive(status.code()));
-        }
-    }
-
-    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-        let status = completion.status();
-        if !status.is_success() {
-            // What else is posted is flushed; `take_down` gives it all back.
-            if !status.is_flush() {
-                this.connection.close(CloseReason::Send(status.code()));
-            }
-            return;
-        }
-        while let Some(work) = this.send_queue.retire(completion) {
-            this.finish(work, true);
-        }
-        this.pump();
-    }
-
-    fn failed(this: ArcBorrow<'_, Self>) {
-        this.failed.store(true, Relaxed);
-    }
 }

@@ -7,7 +7,7 @@
 //! How many a connection may have is its share of the budget that its standing has (proto's
 //! `shares`): clients that hang keep theirs until they are closed, and must leave some to the others.
 
-use crate::svc::flow::receive::Call;
+use super::call::Call;
 use kernel::prelude::*;
 use support::ring::Ring;
 use svcrdma_proto::shortage::Holder;

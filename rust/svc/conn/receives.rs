@@ -7,15 +7,16 @@
 //! and tries again what has failed. Buffers for replies to callbacks are made when nfsd binds a
 //! backchannel, and no callback goes out before.
 //!
-//! Locking: a mutex lets one thread change the number at a time. The connection's lock is taken under
-//! it, so that what is asked for is not older than what there is.
+//! # Locking
+//!
+//! A mutex lets one thread change the number at a time. The lock of the credits is taken under it, so that
+//! the number that is asked for is not older than the number of buffers.
 
-use super::connection::Connection;
-use crate::svc::{
-    device::hardware::Hardware,
-    flow::receive::CallState, //
-    settings,
+use super::{
+    call::CallState,
+    credits::CreditAccount, //
 };
+use crate::svc::settings;
 use kernel::{
     impl_has_work, new_mutex, new_work, pr_warn_once,
     prelude::*,
@@ -36,17 +37,21 @@ use kernel::{
 };
 use rdma::receive_pool::ReceivePool;
 use sunrpc::backchannel::SLOTS;
+use support::workqueue::OwnedQueue;
 use svcrdma_proto::receives::backed;
 
 /// The Receive buffers of a connection.
 #[pin_data]
 pub(crate) struct Receives {
-    connection: Arc<Connection>,
+    credits: Arc<CreditAccount>,
     pool: Arc<ReceivePool<CallState>>,
-    /// Whether there are buffers for replies to callbacks.
+    /// True once nfsd has bound a backchannel.
+    is_bound: AtomicFlag,
+    /// True if there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
     /// Set by the watchdog's tick.
     is_due: AtomicFlag,
+    queue: Arc<OwnedQueue>,
     #[pin]
     resizing: Mutex<()>,
     #[pin]
@@ -63,25 +68,30 @@ impl WorkItem for Receives {
     /// Makes buffers that were asked for; after a tick, gives back those that are not needed. Sleeps.
     fn run(this: Arc<Receives>) {
         if this.is_due.xchg(false, Full) {
-            this.resize(Connection::look);
+            this.resize(CreditAccount::look);
             this.pool.trim();
         } else {
-            this.resize(Connection::wanted_credits);
+            this.resize(CreditAccount::wanted);
         }
     }
 }
 
 impl Receives {
-    /// Makes it without buffers. May sleep.
-    pub(crate) fn new(hardware: &Hardware, connection: &Arc<Connection>) -> Result<Arc<Self>> {
-        let max = hardware.max_receives(connection.max_credits) as usize;
-        let pool = ReceivePool::new(&hardware.pd, max, connection.device.receives.clone())?;
+    /// Creates them without buffers. `pool` is the pool that they will be in, and `queue` makes and frees
+    /// them. May sleep.
+    pub(crate) fn new(
+        pool: Arc<ReceivePool<CallState>>,
+        credits: Arc<CreditAccount>,
+        queue: Arc<OwnedQueue>,
+    ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                connection: connection.clone(),
+                credits,
                 pool,
+                is_bound: AtomicFlag::new(false),
                 takes_callbacks: AtomicFlag::new(false),
                 is_due: AtomicFlag::new(false),
+                queue,
                 resizing <- new_mutex!((), "svcrdma resizing"),
                 work <- new_work!("svcrdma receives"),
             }),
@@ -104,19 +114,20 @@ impl Receives {
     /// was just made. May sleep.
     pub(crate) fn begin(&self) -> Result {
         let _resizing = self.resizing.lock();
-        let (_, made) = self.pool.resize(self.connection.backed(), 0, None);
+        let (_, made) = self.pool.resize(self.credits.backed(), 0, None);
         made
     }
 
     /// Makes more buffers soon. In any context.
     pub(crate) fn grow_later(self: &Arc<Self>) {
         // An error means that it is queued already.
-        let _ = self.connection.queue.enqueue(self.clone());
+        let _ = self.queue.enqueue(self.clone());
     }
 
     /// A backchannel was bound: makes buffers for replies to callbacks. May sleep.
     pub(crate) fn bind(&self) {
-        self.resize(Connection::backed);
+        self.is_bound.store(true, Release);
+        self.resize(CreditAccount::backed);
     }
 
     /// Returns true if there are buffers for replies to callbacks. In any context.
@@ -134,12 +145,12 @@ impl Receives {
     /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
     // Out of line: its frame would be that of the watchdog's tick.
     #[inline(never)]
-    fn resize(&self, wanted: impl FnOnce(&Connection) -> u32) {
+    fn resize(&self, wanted: impl FnOnce(&CreditAccount) -> u32) {
         let _resizing = self.resizing.lock();
         let callbacks = self.callbacks();
         let limit = Some(settings::RECEIVE_BUFFERS.get());
-        let (backed, made) = self.pool.resize(wanted(&self.connection), callbacks, limit);
-        self.connection.set_backed(backed);
+        let (backed, made) = self.pool.resize(wanted(&self.credits), callbacks, limit);
+        self.credits.set_backed(backed);
         warn_if_short(made);
     }
 
@@ -149,10 +160,10 @@ impl Receives {
         if self.takes_callbacks() {
             return SLOTS;
         }
-        if !self.connection.has_channel() {
+        if !self.is_bound.load(Acquire) {
             return 0;
         }
-        let (_, made) = self.pool.resize(self.connection.backed(), SLOTS, None);
+        let (_, made) = self.pool.resize(self.credits.backed(), SLOTS, None);
         let is_made = made.is_ok();
         warn_if_short(made);
         if !is_made {

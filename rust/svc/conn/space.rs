@@ -11,7 +11,10 @@
 //! again by itself (`svc_xprt_release`). When a Reply gives its pages back, [`Space::put`] tells the
 //! caller to have nfsd look again. So nobody has to remember which connections wait.
 
-use crate::svc::settings;
+use crate::svc::{
+    lane::held::Held,
+    settings::ReplyPages, //
+};
 use kernel::sync::atomic::{
     Atomic,
     AtomicFlag,
@@ -19,29 +22,6 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 use svcrdma_proto::space::Standing;
-
-/// The pages that the replies of all connections of a device hold.
-pub(crate) struct Held(Atomic<i32>);
-
-impl Held {
-    pub(crate) const fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    /// Whether they are as many as they may be.
-    pub(crate) fn is_full(&self) -> bool {
-        self.left() <= 0
-    }
-
-    /// How many they are.
-    pub(crate) fn count(&self) -> i64 {
-        i64::from(self.0.load(Relaxed))
-    }
-
-    fn left(&self) -> i64 {
-        i64::from(settings::REPLY_PAGES.get()) - self.count()
-    }
-}
 
 /// The space of a connection.
 pub(crate) struct Space {
@@ -62,7 +42,7 @@ impl Space {
     /// A reply with `pages` pages is queued.
     pub(crate) fn take(&self, device: &Held, pages: usize) {
         let pages = count(pages);
-        device.0.add(pages, Relaxed);
+        device.add(pages);
         // Before sunrpc counts the Call as done: the connection never looks as if it held nothing.
         self.held.fetch_add(pages, Full);
     }
@@ -73,7 +53,7 @@ impl Space {
         if pages == 0 {
             return false;
         }
-        device.0.add(-pages, Relaxed);
+        device.add(-pages);
         // Either this sees that space is missed, or who misses it sees what this has given back.
         self.held.fetch_add(-pages, Full);
         self.is_missed.load(Relaxed) && self.is_missed.xchg(false, Full)
@@ -88,28 +68,29 @@ impl Space {
     pub(crate) fn is_there(
         &self,
         device: &Held,
+        limits: ReplyPages,
         running: impl Fn() -> i32,
         on_miss: impl FnOnce(),
     ) -> bool {
-        if self.fits(device, running()) {
+        if self.fits(device, limits, running()) {
             return true;
         }
         // A Reply that ends, and a Call that ends, each have this run again after their own change.
         // The barrier makes one of two that end at once see the other's.
         let was_missed = self.is_missed.xchg(true, Full);
-        let fits = self.fits(device, running());
+        let fits = self.fits(device, limits, running());
         if !fits && !was_missed {
             on_miss();
         }
         fits
     }
 
-    fn fits(&self, device: &Held, running: i32) -> bool {
+    fn fits(&self, device: &Held, limits: ReplyPages, running: i32) -> bool {
         let standing = Standing {
             running,
             held: self.held.load(Relaxed),
-            limit: settings::REPLY_PAGES_CONNECTION.get(),
-            left: device.left(),
+            limit: limits.connection,
+            left: device.left(limits.device),
         };
         standing.has_space()
     }

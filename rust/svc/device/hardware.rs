@@ -5,7 +5,6 @@
 //! Queues are sized by what the device can do and by what an admin has set when they are made.
 //! Contexts: process, and may sleep, but for reading what never changes.
 
-use crate::svc::settings;
 use core::pin::Pin;
 use kernel::{
     new_mutex,
@@ -72,6 +71,15 @@ const MAX_VECTORS: u32 = 4;
 const SHARED_CQ: u32 = 4096;
 
 const _: () = assert!(SHARED_CQ / (SEND_DEPTH + 1) == 65);
+
+/// The memory that RDMA Reads go to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadsInto {
+    /// Registered memory where the device needs that (iWARP), the device's local memory otherwise.
+    Needed,
+    /// Always registered memory, for tests.
+    Registered,
+}
 
 /// The hardware objects of a device, which its connections use, until the device's removal.
 pub(crate) struct Hardware {
@@ -156,9 +164,9 @@ fn vector(limits: &Limits, number: u32) -> u32 {
 
 impl Hardware {
     /// Makes them, if the device is one that we can serve. May sleep.
-    pub(crate) fn new(ib: &IbDevice) -> Result<Arc<Self>> {
+    pub(crate) fn new(ib: &IbDevice, reads_into: ReadsInto) -> Result<Arc<Self>> {
         let limits = ib.limits();
-        let registers = Self::check(ib, &limits)?;
+        let registers = Self::check(ib, &limits, reads_into)?;
         let hardware = Self {
             pd: Pd::new(ib)?,
             receive_cqs: Cqs::new(Completes::Receives)?,
@@ -175,8 +183,8 @@ impl Hardware {
     }
 
     /// Whether the device is one that we can serve, and how it registers memory if it has to.
-    fn check(ib: &IbDevice, limits: &Limits) -> Result<Option<Kind>> {
-        let registers = match limits.iwarp || settings::REGISTER_READS.get() != 0 {
+    fn check(ib: &IbDevice, limits: &Limits, reads_into: ReadsInto) -> Result<Option<Kind>> {
+        let registers = match limits.iwarp || reads_into == ReadsInto::Registered {
             true => Some(Kind::new(limits)),
             false => None,
         };

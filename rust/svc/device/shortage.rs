@@ -15,20 +15,20 @@ use crate::svc::{
         endpoint::Endpoint,
         work::Work, //
     },
-    lane::line::{
-        self,
-        Awaited,
-        Late, //
+    lane::{
+        line::{
+            self,
+            Awaited, //
+        },
+        watch::Late, //
     },
     settings,
+    watchdog::SHORTAGE_MSECS, //
 };
 use svcrdma_proto::{
     shares::Standing,
     shortage::Largest, //
 };
-
-/// Milliseconds between two looks.
-pub(crate) const INTERVAL: u32 = 500;
 
 /// Connections of a standing that are closed at a look.
 const MOST: u32 = 16;
@@ -36,11 +36,11 @@ const MOST: u32 = 16;
 impl Device {
     /// Ends shortages; this is the look with the number `at`. May sleep.
     pub(crate) fn end_shortages(&self, at: u32) {
-        let late = Standing::ALL.map(|standing| self.pool.look_at_line(standing));
+        let late = Standing::ALL.map(|standing| self.lane.pool.look_at_line(standing));
         if late.iter().all(Option::is_none) {
             return;
         }
-        self.for_each(|connection| {
+        self.lane.for_each(|connection| {
             if let Some(endpoint) = connection.snapshot().endpoint {
                 endpoint.look_at_reads(at);
             }
@@ -62,14 +62,14 @@ impl Device {
                 return;
             }
             let mut largest = Largest::default();
-            self.for_each(|connection| {
+            self.lane.for_each(|connection| {
                 largest.add(unserved(connection, late), || connection.clone())
             });
             let Some((pages, connection)) = largest.take() else {
                 return;
             };
             connection.close(CloseReason::PageShortage);
-            self.pool.restart_line(standing);
+            self.lane.pool.restart_line(standing);
             missing = missing.saturating_sub(pages);
         }
     }
@@ -117,7 +117,9 @@ impl Endpoint {
             .fold(0u32, |all, held| all.saturating_add(*held));
         let seconds = settings::SHORTAGE_SECONDS.get();
         let mut quota = self.quota.lock();
-        quota.unserved_looks = quota.holder.look(at, all, filled, 1000 / INTERVAL, seconds);
+        quota.unserved_looks = quota
+            .holder
+            .look(at, all, filled, 1000 / SHORTAGE_MSECS, seconds);
         quota.unserved = held;
     }
 }

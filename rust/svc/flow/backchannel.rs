@@ -2,34 +2,19 @@
 
 //! The backchannel: Calls of the server to a client, over the client's own connection (RFC 8167).
 //!
-//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they go out
-//! like inline replies, and so do their replies come in. The client says in each reply how many
-//! Calls it takes at a time; those that it has not answered are remembered, also when nfsd has given
-//! them up.
+//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they are sent like inline
+//! Replies, and the answers are received like inline Calls.
 //!
-//! Locking: [`Callbacks`] has a spinlock, under which nothing else is called. Calls are sent on
-//! `rpciod`, and answers come in completions; both are in process context.
+//! Contexts: Calls are sent on `rpciod`, and answers arrive in completions; both are process context.
 
-use super::{
-    reply, //
-};
+use super::send;
 use crate::svc::{
     conn::endpoint::Endpoint,
     settings, //
 };
 use kernel::{
-    new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            AtomicFlag,
-            Full,
-            Relaxed, //
-        },
-        Arc,
-        SpinLock, //
-    },
+    sync::Arc, //
 };
 use sunrpc::backchannel::{
     self,
@@ -41,107 +26,12 @@ use svcrdma_proto::{
     callbacks::{
         under_way,
         Counted,
-        NoCredit,
-        Unanswered, //
+        NoCredit, //
     },
     decode::Reverse,
     encode,
     rpc, //
 };
-
-/// How a client stands with the Calls to it.
-#[pin_data]
-pub(crate) struct Callbacks {
-    /// Those that wait to be sent or are posted.
-    queued: Atomic<i32>,
-    #[pin]
-    unanswered: SpinLock<Unanswered<{ SLOTS as usize }>>,
-    /// Whether the client has refused one since the last tick.
-    has_refused: AtomicFlag,
-    /// Whether one was counted since the client's last Call had its reply.
-    has_called: AtomicFlag,
-    /// Whether sunrpc has one that waits for a credit.
-    is_wanted: AtomicFlag,
-}
-
-impl Callbacks {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            queued: Atomic::new(0),
-            unanswered <- new_spinlock!(Unanswered::default(), "svcrdma callbacks"),
-            has_refused: AtomicFlag::new(false),
-            has_called: AtomicFlag::new(false),
-            is_wanted: AtomicFlag::new(false),
-        })
-    }
-
-    /// One more is going to be queued, which [`Self::end`] takes back; `false` if there are
-    /// [`SLOTS`] already.
-    pub(crate) fn begin(&self) -> bool {
-        let before = self.queued.fetch_add(1, Relaxed);
-        if before >= SLOTS as i32 {
-            self.end();
-            return false;
-        }
-        true
-    }
-
-    /// One was sent, or will never be.
-    pub(crate) fn end(&self) {
-        self.queued.add(-1, Relaxed);
-    }
-
-    /// Counts the Call with this XID, unless there is no credit for it: then it waits for
-    /// [`resume`]. Whether it is a new one.
-    fn count(&self, xid: u32) -> Result<Counted, NoCredit> {
-        let patience = settings::STALL_SECONDS.get();
-        let mut unanswered = self.unanswered.lock();
-        let counted = unanswered.on_call(xid, patience);
-        // Under the lock: whoever makes room next has to see it.
-        match counted {
-            Ok(_) => self.has_called.store(true, Relaxed),
-            Err(NoCredit) => self.is_wanted.store(true, Relaxed),
-        }
-        counted
-    }
-
-    /// The client has answered the Call with this XID; whether there is one. A reply says how many
-    /// credits it grants.
-    fn answered(&self, xid: u32, granted: Option<u32>) -> bool {
-        self.unanswered.lock().on_answer(xid, granted)
-    }
-
-    /// `seconds` have passed.
-    fn tick(&self, seconds: u32) {
-        self.has_refused.store(false, Relaxed);
-        self.unanswered.lock().tick(seconds);
-    }
-}
-
-/// A Call of the client's is going to have its reply, behind what was queued before. In any process
-/// context.
-pub(crate) fn replied(endpoint: &Endpoint) {
-    let callbacks = &endpoint.callbacks;
-    if callbacks.has_called.load(Relaxed) && callbacks.has_called.xchg(false, Full) {
-        callbacks.unanswered.lock().on_reply();
-        resume(endpoint);
-    }
-}
-
-/// `seconds` have passed.
-pub(crate) fn tick(endpoint: &Endpoint, seconds: u32) {
-    endpoint.callbacks.tick(seconds);
-    resume(endpoint);
-}
-
-/// There may be a credit: has sunrpc send what waits for one.
-fn resume(endpoint: &Endpoint) {
-    if endpoint.callbacks.is_wanted.xchg(false, Full) {
-        if let Some(channel) = endpoint.connection.channel() {
-            channel.resume();
-        }
-    }
-}
 
 impl Back for Endpoint {
     fn send(&self, call: &backchannel::Call<'_>) -> Result {
@@ -157,14 +47,18 @@ impl Back for Endpoint {
             self.receives.grow_later();
             return Err(compat::enobufs());
         }
-        let counted = self.callbacks.count(call.xid()).map_err(|NoCredit| {
-            self.connection.counters.callbacks_without_credit.inc();
-            // Until there is a credit, or the time for an answer is over.
-            EAGAIN
-        })?;
+        let patience = settings::STALL_SECONDS.get();
+        let counted = self
+            .callbacks
+            .count(call.xid(), patience)
+            .map_err(|NoCredit| {
+                self.connection.counters.callbacks_without_credit.inc();
+                // Until there is a credit, or the time for an answer is over.
+                EAGAIN
+            })?;
         submit(self, call).inspect_err(|_| {
             if counted == Counted::New {
-                self.callbacks.unanswered.lock().on_unsent(call.xid());
+                self.callbacks.on_unsent(call.xid());
             }
         })?;
         self.connection.counters.callbacks.inc();
@@ -176,16 +70,16 @@ impl Back for Endpoint {
     }
 
     fn waits(&self) -> bool {
-        self.callbacks.is_wanted.cmpxchg(true, true, Full).is_ok()
+        self.callbacks.is_wanted()
     }
 }
 
 /// Queues `call` to be sent.
 fn submit(endpoint: &Endpoint, call: &backchannel::Call<'_>) -> Result {
-    let pool = &endpoint.connection.device.pool;
+    let pool = &endpoint.connection.lane.pool;
     let mut message = pool.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;
-    reply::submit_call(endpoint, message)
+    send::submit_call(endpoint, message)
 }
 
 /// A reply to a Call of ours has come in. In a completion.
@@ -196,9 +90,9 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
     let granted = Some(reverse.credits);
     // The credit is there before sunrpc makes another Call.
     let is_done = is_same
-        && endpoint.callbacks.answered(reverse.xid, granted)
+        && endpoint.callbacks.on_answer(reverse.xid, granted)
         && complete(endpoint, reverse.xid, body, granted);
-    resume(endpoint);
+    endpoint.resume_callbacks();
     match is_done {
         true => endpoint.connection.counters.callback_replies.inc(),
         false => endpoint.ignore(),
@@ -210,13 +104,13 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
 /// Call at once. With those that it is not told of it waits until it gives up. In a completion.
 pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     let callbacks = &endpoint.callbacks;
-    let is_told = callbacks.answered(xid, None)
-        && !callbacks.has_refused.load(Relaxed)
+    let is_told = callbacks.on_answer(xid, None)
+        && !callbacks.has_refused()
         && complete(endpoint, xid, &rpc::unavailable(xid), None);
-    resume(endpoint);
+    endpoint.resume_callbacks();
     match is_told {
         true => {
-            callbacks.has_refused.store(true, Relaxed);
+            callbacks.set_refused();
             endpoint.connection.counters.callbacks_refused.inc();
         }
         false => endpoint.ignore(),

@@ -2,13 +2,20 @@
 
 //! Read chunks: RDMA Reads from the peer's memory into pages, while no nfsd thread waits.
 //!
-//! A Call passes [`begin`], which bounds what a connection has under way, [`request`], which gets
-//! it pages, [`start`], which lays its inline parts and queues the Reads, and [`finish`]. It may
-//! wait before the second and the third.
+//! | step | what it does | may wait for |
+//! |---|---|---|
+//! | [`begin`] | takes the pages from the connection's quota | other Calls of the connection |
+//! | [`request`] | gets pages from the lane's pool | pages |
+//! | [`start`] | copies the inline parts, queues the RDMA Reads | room in the send queue |
+//! | [`finish`] | hands the Call to nfsd | |
+//! | [`end`] | gives the pages back to the quota | |
+//!
+//! Contexts: any process context; nothing here sleeps.
 
-use super::receive::{
-    self,
-    Call, //
+use super::handoff::{
+    discard,
+    ready,
+    refuse, //
 };
 use crate::svc::{
     close_reason::{
@@ -16,26 +23,28 @@ use crate::svc::{
         Queue, //
     },
     conn::{
+        call::{
+            self,
+            Call, //
+        },
         endpoint::Endpoint,
-        work::Work, //
+        read_request::ReadRequest,
+        work::{
+            Outcome,
+            Work, //
+        },
     },
     lane::{
-        line::Loan,
-        pool::Sink, //
+        loan::Loan,
+        pool::Sink,
+        waiter::Waiter, //
     },
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{
-    chain::{
-        Chain,
-        Rdma,
-        Remote, //
-    },
-    dma::Direction, //
-};
+use rdma::dma::Direction;
 use svcrdma_proto::{
     error::DecodeError,
     header::Kind,
@@ -45,57 +54,82 @@ use svcrdma_proto::{
         ReadCursor, //
     },
     rpc,
+    shares::Standing,
     ulb, //
 };
 
-/// Reads the chunks of `call`, now or when the connection has less under way.
-pub(crate) fn begin(endpoint: &Arc<Endpoint>, mut call: Call) {
-    call.endpoint = Some(endpoint.clone());
+impl Waiter for ReadRequest {
+    fn pages(&self) -> usize {
+        self.call.sink_pages()
+    }
+
+    fn user(&self) -> u64 {
+        self.endpoint.connection.number()
+    }
+
+    fn standing(&self) -> Standing {
+        self.endpoint.connection.standing()
+    }
+
+    fn is_worthwhile(&self) -> bool {
+        !self.endpoint.connection.is_closing()
+    }
+
+    fn start(self, sink: Loan) -> Option<Loan> {
+        start(self, sink)
+    }
+
+    fn give_up(self) {
+        discard(&self.endpoint.connection, self.call);
+    }
+}
+
+/// Reads the chunks of `call`, now or when the connection has fewer pages in use.
+pub(crate) fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     let pages = call.sink_pages();
     match endpoint.begin_read(call, pages) {
-        Ok(Some(call)) => request(call),
+        Ok(Some(call)) => request(endpoint, call),
         Ok(None) => {}
         Err(call) => {
-            endpoint
-                .connection
-                .close(CloseReason::Overflow(Queue::Quota));
-            receive::discard(&endpoint.connection, call);
+            let connection = &endpoint.connection;
+            connection.close(CloseReason::Overflow(Queue::Quota));
+            discard(connection, call);
         }
     }
 }
 
 /// Gets pages for `call`, now or when there are some.
-pub(crate) fn request(call: Call) {
-    let Some(endpoint) = call.endpoint.clone() else {
-        return;
-    };
-    if endpoint.connection.is_closing() {
-        receive::discard(&endpoint.connection, call);
+fn request(endpoint: &Arc<Endpoint>, call: Call) {
+    let connection = &endpoint.connection;
+    if connection.is_closing() {
+        discard(connection, call);
         return;
     }
-    let device = &endpoint.connection.device;
-    match device.pool.sink(call) {
-        Sink::Ready(call, sink) => {
-            if let Some(sink) = start(call, sink) {
-                device.pool.put_sink(sink);
+    let request = ReadRequest {
+        endpoint: endpoint.clone(),
+        call,
+    };
+    let lane = &connection.lane;
+    match lane.pool.sink(request) {
+        Sink::Ready(request, sink) => {
+            if let Some(sink) = start(request, sink) {
+                lane.pool.put_sink(sink);
             }
         }
         Sink::Waits => {
-            endpoint.connection.counters.page_waits.inc();
-            device.want_refill();
+            connection.counters.page_waits.inc();
+            lane.want_refill();
         }
         Sink::Refused(refused) => {
-            let call = endpoint.connection.take_back(refused, Queue::Pages);
-            receive::discard(&endpoint.connection, call);
+            let request = connection.take_back(refused, Queue::Pages);
+            discard(connection, request.call);
         }
     }
 }
 
-/// Queues the Reads of `call` into `sink`; gives the sink back when the connection closes.
-pub(crate) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
-    let Some(endpoint) = call.endpoint.clone() else {
-        return Some(sink);
-    };
+/// Queues the RDMA Reads of a Call into `sink`. Returns the sink if the connection is closing.
+fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
+    let ReadRequest { endpoint, mut call } = request;
     if endpoint.connection.is_closing() {
         endpoint.connection.counters.calls_dropped.inc();
         return Some(sink);
@@ -104,20 +138,13 @@ pub(crate) fn start(mut call: Call, sink: Loan) -> Option<Loan> {
         endpoint.connection.close(CloseReason::NoMemory);
         return abandon(&endpoint, call);
     }
-    if call.cursor.get().peek(&receive::view(&call)).is_none() {
-        finish(&endpoint, call, true);
+    if call.cursor.get().peek(&call::view(&call)).is_none() {
+        finish(&endpoint, call, Outcome::Done);
         return None;
     }
     match endpoint.submit(Work::Read(call), None) {
         Err(Work::Read(call)) => abandon(&endpoint, call),
         _ => None,
-    }
-}
-
-/// Drops a Call that waited for pages, as its connection closes.
-pub(crate) fn give_up(call: Call) {
-    if let Some(endpoint) = call.endpoint.clone() {
-        receive::discard(&endpoint.connection, call);
     }
 }
 
@@ -127,7 +154,8 @@ fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
     call.sink.take()
 }
 
-/// Puts the inline parts and the pads of `call` into `sink`, and maps it for the device.
+/// Copies the inline parts and the pads of `call` to `sink`, and maps the sink for the device. The sink belongs
+/// to the Call then, also after an error.
 fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let (message, state) = call.parts_mut();
     let stream = sink.stream_mut();
@@ -145,69 +173,48 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
         }
     }
     state.cursor.set(ReadCursor::new(&state.layout, &view));
-    let mapped = endpoint
-        .connection
-        .device
-        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    let lane = &endpoint.connection.lane;
+    let mapped = lane.with_pd(|pd| sink.map(pd, Direction::FromDevice));
     state.sink = Some(sink);
     mapped
 }
 
-/// Adds RDMA Reads to the chain, `room` at most; whether these were the last.
-pub(crate) fn build<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
-    let (Some(sink), Some(endpoint)) = (&call.sink, &call.endpoint) else {
-        return true;
-    };
-    if !chain.register(sink, room) {
-        return false;
-    }
-    let view = receive::view(call);
-    let mut cursor = call.cursor.get();
-    while let Some(op) = cursor.peek(&view) {
-        if chain.len() >= room {
-            break;
-        }
-        let remote = Remote {
-            key: op.handle,
-            addr: op.remote,
-        };
-        let taken = chain.rdma(Rdma::Read, remote, sink, op.sink as usize, op.len as usize);
-        if taken == 0 {
-            break;
-        }
-        // A piece of an operation is not longer than it.
-        let taken = u32::try_from(taken).unwrap_or(op.len);
-        endpoint.connection.counters.read_bytes.add(taken);
-        cursor.advance(&view, taken);
-    }
-    call.cursor.set(cursor);
-    cursor.peek(&view).is_none() && chain.invalidate(sink, room)
-}
-
-/// The Reads are over: nfsd gets the Call if they were done, and if it is what its header says. Its
-/// pages count until nfsd takes it, or until here.
-pub(crate) fn finish(endpoint: &Endpoint, mut call: Call, done: bool) {
+/// Ends the RDMA Reads of a Call. nfsd gets the Call if they were done and brought what the header says. Its
+/// pages count in the quota until nfsd takes the Call, or until here.
+pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome) {
     if let Some(sink) = &mut call.sink {
-        // The device is done with the pages: nothing of it may stay with a Call that nfsd has.
-        let device = &endpoint.connection.device;
-        if device.pool.take_memory_region(sink) {
-            device.want_refill();
+        // The device is done with the pages: a Call that nfsd has keeps nothing of the device.
+        let lane = &endpoint.connection.lane;
+        if lane.pool.take_memory_region(sink) {
+            lane.want_refill();
         }
         sink.unmap();
     }
-    call.endpoint = None;
     let pages = call.sink_pages();
-    match done.then(|| examine(&mut call)) {
-        Some(Ok(())) => return receive::ready(&endpoint.connection, call),
-        Some(Err(e)) => receive::refuse(endpoint, call, e),
-        None => receive::discard(&endpoint.connection, call),
+    match outcome {
+        Outcome::Done => match examine(&mut call) {
+            Ok(()) => return ready(&endpoint.connection, call),
+            Err(e) => refuse(endpoint, call, e),
+        },
+        Outcome::Flushed => discard(&endpoint.connection, call),
     }
-    endpoint.end_read(pages);
+    end(endpoint, pages);
 }
 
-/// Checks what a position-zero Read chunk has brought, as it is checked of an RDMA_MSG when that
-/// comes in: it is the Call of the header, and nothing was taken out of it that has to be there.
-// Of its own, as few Calls have such a chunk and all others need less stack.
+/// Gives the `pages` pages of a Call back to the quota, because nfsd has taken the Call or never will, and
+/// starts the Calls that waited for them.
+pub(crate) fn end(endpoint: &Arc<Endpoint>, pages: usize) {
+    if !endpoint.put_quota(pages) {
+        return;
+    }
+    while let Some(call) = endpoint.next_read() {
+        request(endpoint, call);
+    }
+}
+
+/// Checks the bytes of a position-zero Read chunk as an RDMA_MSG is checked when it arrives: they are the Call
+/// that the header names, and nothing is missing that has to be inline.
+// Out of line: few Calls have such a chunk, and the others need less stack.
 #[inline(never)]
 fn examine(call: &mut Call) -> Result<(), DecodeError> {
     let (message, state) = call.parts_mut();

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Taking a connection down: first the queue pair, and the id when the peer knows of the end.
+//! Teardown: destroys the queue pair of a closing connection, and its id once the peer has confirmed the
+//! disconnect.
+//!
+//! Context: the workqueue; everything here may sleep.
 
+use super::{
+    dispatch::finish,
+    handoff::discard, //
+};
 use crate::svc::conn::{
     connection::Connection,
-    phase::{
-        Doomed,
-        Phase, //
-    },
+    endpoint::Endpoint,
+    work::Outcome, //
 };
 use kernel::{
     sync::Arc,
@@ -15,56 +20,12 @@ use kernel::{
 };
 use rdma::cm::CmId;
 use support::trace;
-
-/// How long a peer is waited for that is to confirm the end, in seconds. It is told again after the time
-/// that it has asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
-/// drivers/infiniband/core/cma.c).
-pub(crate) const LEAVING_SECONDS: u32 = 10;
-
-impl Connection {
-    /// Keeps the id until the peer has confirmed the disconnect, for [`LEAVING_SECONDS`] at most.
-    /// Destroying an id cancels its disconnect request if that was not sent yet, and ends its repetition
-    /// if it was lost: a peer that awaits a reply would wait until it gives up. The request also cannot be
-    /// sent before the peer has confirmed that it was accepted. Returns false, and drops the id, if there
-    /// is nothing to wait for.
-    fn leave(self: &Arc<Self>, id: CmId<Connection>) -> bool {
-        let mut state = self.state.lock();
-        if !state.has_peer {
-            // The id is dropped when this returns, not under the lock.
-            drop(state);
-            return false;
-        }
-        state.waited = 0;
-        let before = core::mem::replace(&mut state.phase, Phase::Leaving(id));
-        drop(state);
-        drop(before);
-        self.device.leave(self.number());
-        true
-    }
-
-    /// The peer has confirmed the disconnect, or is waited for no longer. In any process context.
-    pub(crate) fn hang_up(self: &Arc<Self>) {
-        let is_doomed = {
-            let mut state = self.state.lock();
-            state.has_peer = false;
-            state.phase.hang_up()
-        };
-        if is_doomed {
-            self.take_down();
-        }
-    }
-
-    /// Has the workqueue take down what is doomed: once.
-    pub(crate) fn take_down(self: &Arc<Self>) {
-        // An error would mean that it is queued already.
-        let _ = self.queue.enqueue(self.clone());
-    }
-}
+use svcrdma_proto::phase::Doomed;
 
 impl WorkItem for Connection {
     type Pointer = Arc<Connection>;
 
-    /// Takes a closing connection down: first the queue pair, and the id when the peer knows. Sleeps.
+    /// Tears down what is doomed.
     fn run(this: Arc<Connection>) {
         let (doomed, channel, counted) = {
             let mut state = this.state.lock();
@@ -72,11 +33,8 @@ impl WorkItem for Connection {
             (doomed, channel, state.counted.take())
         };
         drop(channel);
-        let told = match doomed {
-            Doomed::Endpoint(endpoint) => {
-                let id = endpoint.take_down();
-                id.filter(|_| this.device.has_confirmations())
-            }
+        let id = match doomed {
+            Doomed::Half(endpoint) => destroy_qp(&endpoint),
             Doomed::Id(id) => {
                 drop(id);
                 None
@@ -84,11 +42,60 @@ impl WorkItem for Connection {
             Doomed::Unsettled | Doomed::Nothing => None,
         };
         drop(counted);
-        if told.is_some_and(|id| this.leave(id)) {
-            return;
+        if let Some(id) = id {
+            if leave(&this, id) {
+                return;
+            }
         }
-        this.state.lock().phase = Phase::Dead;
-        this.device.forget(this.number());
-        trace::dead(this.number());
+        if this.state.lock().phase.end() {
+            this.lane.forget(this.number());
+            trace::dead(this.number());
+        }
     }
+}
+
+/// Disconnects, destroys the queue pair, and gives back all work. Returns the id that is left.
+fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
+    let connection = &endpoint.connection;
+    let borrow = endpoint.as_arc_borrow();
+    let id = endpoint
+        .send_queue
+        .shut(|work| finish(borrow, work, Outcome::Flushed));
+    while let Some(call) = endpoint.take_unread() {
+        discard(connection, call);
+    }
+    let lane = &connection.lane;
+    if lane.pool.forget(connection.number()) {
+        lane.want_refill();
+    }
+    id
+}
+
+/// Keeps the id until the peer has confirmed the disconnect. Returns false, and drops the id, if there is
+/// nothing to wait for.
+///
+/// Destroying an id cancels its disconnect request if that was not sent yet, and stops its repetition if it
+/// was lost: a peer that awaits a Reply would wait until it gives up. The request also cannot be sent before
+/// the peer has confirmed that it was accepted.
+fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
+    // iWARP ends the connection with the queue pair.
+    if !connection.lane.has_confirmations {
+        return false;
+    }
+    let refused = {
+        let mut state = connection.state.lock();
+        match state.has_peer {
+            true => {
+                state.waited = 0;
+                state.phase.leave(id).err()
+            }
+            false => Some(id),
+        }
+    };
+    // The id is dropped here, not under the lock.
+    if refused.is_some() {
+        return false;
+    }
+    connection.lane.leave(connection.number());
+    true
 }

@@ -14,28 +14,31 @@
 use super::{
     line::{
         Line,
-        Lines,
-        Loan, //
+        Lines, //
     },
-    refill::{
-        new_memory_regions,
-        new_replies,
-        REPLIES, //
+    loan::Loan,
+    reply::Reply,
+    sizes::{
+        FOR_CALLBACKS,
+        FOR_OTHERS,
+        KEEP,
+        LARGE,
+        MEMORY_REGIONS,
+        REPLIES,
+        SMALL, //
     },
     stock::{
+        new_memory_regions,
         Count,
         Pages,
         Stock,
         Wanted, //
     },
+    waiter::Waiter, //
 };
 use crate::svc::{
     counters,
-    flow::{
-        read,
-        receive::Call,
-        reply::Reply, //
-    },
+    settings::ReadPages, //
 };
 use core::pin::Pin;
 use kernel::{
@@ -61,32 +64,12 @@ use support::{
 };
 use svcrdma_proto::shares::Standing;
 
-/// The room of a small page region: 128 KiB, not aligned, and the page of head and tail.
-pub(crate) const SMALL: usize = 34;
-
-/// The room of a large page region: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
-pub(crate) const LARGE: usize = 1028;
-
-/// How many page regions of a size, and how many replies, are kept when nobody needs them.
-pub(crate) const KEEP: usize = 256;
-
-/// Send contexts that nfsd's replies leave: only they can be made when there is none.
-pub(crate) const FOR_OTHERS: usize = 32;
-
-/// Send contexts that answers to what cannot be decoded leave to callbacks: whoever makes others wait
-/// for theirs is not to be one client.
-pub(crate) const FOR_CALLBACKS: usize = 16;
-
-/// Memory regions of a size that there is room for. More are not needed unless more Calls are read
-/// at once.
-pub(crate) const MEMORY_REGIONS: usize = 1024;
-
 /// The pool of a device.
-pub(crate) struct Pool {
-    pub(crate) inner: Pin<KBox<SpinLock<Stock>>>,
+pub(crate) struct Pool<W> {
+    pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
 }
 
-impl Pool {
+impl<W: Waiter> Pool<W> {
     /// Makes empty pool. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let inner = Stock {
@@ -116,7 +99,7 @@ impl Pool {
             self.make_room_for_memory_regions()?;
         }
         let rooms = [Line::room()?, Line::room()?];
-        let replies = new_replies(pd, REPLIES)?;
+        let replies = Reply::several(pd, REPLIES)?;
         let memory_regions = new_memory_regions(pd, registers)?;
         self.fill()?;
         {
@@ -317,13 +300,13 @@ impl Pool {
     }
 
     /// A sink for `call`, or the Call waits for one. Returns the Call when it cannot even wait.
-    pub(crate) fn sink(&self, call: Call) -> Sink {
+    pub(crate) fn sink(&self, call: W) -> Sink<W> {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {
             return Sink::Refused(Refused::Closed(call));
         }
         let standing = call.standing();
-        if inner.is_first(standing, call.sink_pages()) {
+        if inner.is_first(standing, ReadPages::now(), call.pages()) {
             if let Some(sink) = inner.lend(standing, Wanted::by(&call)) {
                 return Sink::Ready(call, sink);
             }
@@ -342,19 +325,19 @@ impl Pool {
         while let Some(served) = self.next_served() {
             match served {
                 (call, Some(sink)) => {
-                    if let Some(sink) = read::start(call, sink) {
+                    if let Some(sink) = call.start(sink) {
                         self.keep_sink(sink);
                     }
                 }
-                (call, None) => read::give_up(call),
+                (call, None) => call.give_up(),
             }
         }
     }
 
     /// The next Call with its sink, or without one if its connection closes.
-    fn next_served(&self) -> Option<(Call, Option<Loan>)> {
+    fn next_served(&self) -> Option<(W, Option<Loan>)> {
         let mut inner = self.inner.lock();
-        let served = inner.take_served();
+        let served = inner.take_served(ReadPages::now());
         // Under the lock that found nothing more to serve: whoever comes now serves by himself.
         inner.serving = served.is_some();
         served
@@ -367,13 +350,13 @@ impl Pool {
 }
 
 /// What became of a request for a sink.
-pub(crate) enum Sink {
+pub(crate) enum Sink<W> {
     /// There is one.
-    Ready(Call, Loan),
+    Ready(W, Loan),
     /// The Call waits and will be started.
     Waits,
     /// Too many wait, or the device is gone and all its connections close.
-    Refused(Refused<Call>),
+    Refused(Refused<W>),
 }
 
 /// An empty page region with room for `pages` pages. May sleep.

@@ -12,19 +12,22 @@ use super::{
     pool::{
         new_page_region,
         room_for,
-        Pool,
-        FOR_CALLBACKS,
-        FOR_OTHERS,
+        Pool, //
+    },
+    reply::Reply,
+    sizes::{
         KEEP,
         LARGE,
         MEMORY_REGIONS,
+        REPLIES,
         SMALL, //
     },
-    stock::Wanted, //
+    stock::Wanted,
+    waiter::Waiter, //
 };
-use crate::svc::{
-    flow::reply::Reply, //
-    settings,
+use crate::svc::settings::{
+    self,
+    ReadPages, //
 };
 use kernel::{
     prelude::*,
@@ -36,24 +39,13 @@ use rdma::{
         Kind,
         MemoryRegion, //
     },
-    send_buffer::SendBuffer, //
 };
-use sunrpc::{
-    backchannel::SLOTS,
-    class::MAX_PAYLOAD, //
-};
+use sunrpc::class::MAX_PAYLOAD;
 use support::page::{
     Effort,
     FreshPage,
     PAGE_SIZE, //
 };
-
-/// Replies that are made with the hardware, for callbacks and for answers to what cannot be decoded.
-pub(crate) const REPLIES: usize = 48;
-
-// Replies of nfsd leave some to answers, and these leave enough for all callbacks of a connection.
-const _: () = assert!(SLOTS as usize <= FOR_CALLBACKS && FOR_CALLBACKS < FOR_OTHERS);
-const _: () = assert!(FOR_OTHERS < REPLIES && REPLIES <= KEEP);
 
 /// Pages that are there from the first connection on, and are not freed: those of the largest Call,
 /// 4 MiB.
@@ -78,7 +70,7 @@ const KEEP_MEMORY_REGIONS: usize = 64;
 /// Pages that the refill makes between two looks at the queue of waiting Calls.
 const BATCH: usize = 64;
 
-impl Pool {
+impl<W: Waiter> Pool<W> {
     /// Makes the page regions that are there from the first connection on, and pages as far as there is
     /// memory. May sleep.
     pub(crate) fn fill(&self) -> Result {
@@ -132,7 +124,7 @@ impl Pool {
         };
         // There is none before there is hardware. What there is no memory for waits for the next
         // tick.
-        if let Some(Ok(replies)) = pd.map(|pd| new_replies(&pd, missing)) {
+        if let Some(Ok(replies)) = pd.map(|pd| Reply::several(&pd, missing)) {
             self.put_replies(replies);
         }
     }
@@ -167,9 +159,9 @@ impl Pool {
     /// is no such Call, or when all that can be done is to wait.
     fn shortage(&self) -> Option<(Wanted, usize)> {
         let mut inner = self.inner.lock();
-        let limit = settings::READ_PAGES.get() as usize;
-        let room = limit.saturating_sub(inner.total);
-        let (_, wanted) = inner.next_allowed()?;
+        let limits = ReadPages::now();
+        let room = limits.device.saturating_sub(inner.total);
+        let (_, wanted) = inner.next_allowed(limits)?;
         let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);
         (missing > 0 || !inner.has_page_region(wanted)).then_some((wanted, missing))
     }
@@ -287,31 +279,4 @@ impl Pool {
             drop(page);
         }
     }
-}
-
-/// A memory region of each size, if memory is registered: with these any one Call can be read. May
-/// sleep.
-pub(crate) fn new_memory_regions(
-    pd: &Arc<Pd>,
-    registers: Option<Kind>,
-) -> Result<KVec<KBox<MemoryRegion>>> {
-    let mut memory_regions = KVec::new();
-    if let Some(kind) = registers {
-        for size in [SMALL, LARGE] {
-            memory_regions.push(MemoryRegion::new(pd, kind, size)?, GFP_KERNEL)?;
-        }
-    }
-    Ok(memory_regions)
-}
-
-/// So many empty replies. May sleep.
-pub(crate) fn new_replies(pd: &Arc<Pd>, count: usize) -> Result<KVec<KBox<Reply>>> {
-    let mut replies = KVec::with_capacity(count, GFP_KERNEL)?;
-    for _ in 0..count {
-        replies.push(
-            Reply::new(SendBuffer::new(pd, Effort::Little)?)?,
-            GFP_KERNEL,
-        )?;
-    }
-    Ok(replies)
 }

@@ -7,19 +7,19 @@
 
 use super::{
     line::{
-        Lines,
-        Loan, //
+        Awaited,
+        Lines, //
     },
-    pool::{
+    loan::Loan,
+    reply::Reply,
+    sizes::{
         KEEP,
         LARGE,
         SMALL, //
     },
+    waiter::Waiter, //
 };
-use crate::svc::flow::{
-    receive::Call,
-    reply::Reply, //
-};
+use crate::svc::settings::ReadPages;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -42,7 +42,7 @@ use svcrdma_proto::{
 pub(crate) type Pages = Stack<KVVec<Option<FreshPage>>>;
 
 /// What the lock of the pool protects.
-pub(crate) struct Stock {
+pub(crate) struct Stock<W> {
     pub(crate) pages: Pages,
     /// Pages that exist for this pool, lent ones included.
     pub(crate) total: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Stock {
     pub(crate) large: KVec<KBox<PageRegion>>,
     pub(crate) replies: KVec<KBox<Reply>>,
     /// The Calls that wait.
-    pub(crate) lines: Lines,
+    pub(crate) lines: Lines<W>,
     /// Whether the last refill has found no memory.
     pub(crate) no_memory: bool,
     /// Whether the log says so.
@@ -76,12 +76,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What `call` wants.
-    pub(crate) fn by(call: &Call) -> Self {
-        let endpoint = call.endpoint.as_ref();
+    /// Returns what `call` wants.
+    pub(crate) fn by(call: &impl Waiter) -> Self {
         Self {
-            pages: call.sink_pages(),
-            user: endpoint.map(|endpoint| endpoint.connection.number()),
+            pages: call.pages(),
+            user: Some(call.user()),
         }
     }
 
@@ -106,7 +105,7 @@ pub(crate) struct Count {
     pub(crate) unvalidated_waiting: usize,
 }
 
-impl Stock {
+impl<W: Waiter> Stock<W> {
     /// How much there is.
     pub(crate) fn count(&mut self) -> Count {
         let unvalidated = self.lines.of(Standing::Unvalidated);
@@ -121,7 +120,7 @@ impl Stock {
     }
 
     /// Takes a Call that waits.
-    pub(crate) fn next_waiting(&mut self) -> Option<Call> {
+    pub(crate) fn next_waiting(&mut self) -> Option<W> {
         let mut lines = Standing::ALL.into_iter();
         lines.find_map(|standing| self.lines.of(standing).pop())
     }
@@ -217,8 +216,8 @@ impl Stock {
 
     /// The first Call that the budgets allow to go on, with its sink if that is here; or a Call whose
     /// connection closes, without one.
-    pub(crate) fn take_served(&mut self) -> Option<(Call, Option<Loan>)> {
-        let (standing, wanted) = self.next_allowed()?;
+    pub(crate) fn take_served(&mut self, limits: ReadPages) -> Option<(W, Option<Loan>)> {
+        let (standing, wanted) = self.next_allowed(limits)?;
         let is_worthwhile = self.lines.of(standing).front()?.is_worthwhile();
         let loan = match is_worthwhile {
             true => Some(self.lend(standing, wanted)?),
@@ -230,12 +229,12 @@ impl Stock {
 
     /// What the first Call wants that may go on, if the rest is here: one that the budget of its peer's
     /// standing allows for, or whose connection closes.
-    pub(crate) fn next_allowed(&mut self) -> Option<(Standing, Wanted)> {
+    pub(crate) fn next_allowed(&mut self, limits: ReadPages) -> Option<(Standing, Wanted)> {
         Standing::ALL.into_iter().find_map(|standing| {
             let line = self.lines.of(standing);
             let call = line.front()?;
             let (wanted, is_worthwhile) = (Wanted::by(call), call.is_worthwhile());
-            let may_go = !is_worthwhile || line.fits(wanted.pages);
+            let may_go = !is_worthwhile || line.fits(limits, wanted.pages);
             may_go.then_some((standing, wanted))
         })
     }
@@ -266,10 +265,51 @@ impl Stock {
             false => Some(page_region),
         }
     }
+
+    /// Returns true if a Call of `standing` and `pages` pages need not wait for another one: those of
+    /// validated peers have precedence in what there is.
+    pub(crate) fn is_first(&mut self, standing: Standing, limits: ReadPages, pages: usize) -> bool {
+        let line = self.lines.of(standing);
+        let may_go = line.is_empty() && line.fits(limits, pages);
+        let first = &mut self.lines.validated;
+        may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked(limits))
+    }
+
+    /// Returns true if Calls wait for pages of the line of `standing`: no more of it may be lent, or none
+    /// can be made, for whatever line.
+    pub(crate) fn is_short(&mut self, standing: Standing, limits: ReadPages) -> bool {
+        let no_memory = self.no_memory && !self.lines.are_empty();
+        no_memory || self.lines.of(standing).is_blocked(limits)
+    }
+
+    /// Returns whose pages Calls of `standing` wait for.
+    pub(crate) fn awaited(&mut self, standing: Standing, limits: ReadPages) -> Awaited {
+        // No more pages can be made: there is no memory, or the limit was lowered while others had them.
+        let is_exhausted = self.no_memory || self.total >= limits.device;
+        match (self.lines.of(standing).is_blocked(limits), is_exhausted) {
+            (true, _) => Awaited::Of(standing),
+            (false, true) => Awaited::Any,
+            (false, false) => Awaited::New,
+        }
+    }
 }
 
 /// Where the last of those memory regions is that were used for this connection, or for none.
 fn last_of(kept: &[KBox<MemoryRegion>], user: Option<u64>) -> Option<usize> {
     let is_one = |&at: &usize| kept.get(at).is_some_and(|one| one.user() == user);
     (0..kept.len()).rev().find(is_one)
+}
+
+/// Makes a memory region of each size if memory is registered: enough to read any one Call. May sleep.
+pub(super) fn new_memory_regions(
+    pd: &Arc<Pd>,
+    registers: Option<Kind>,
+) -> Result<KVec<KBox<MemoryRegion>>> {
+    let mut memory_regions = KVec::new();
+    if let Some(kind) = registers {
+        for size in [SMALL, LARGE] {
+            memory_regions.push(MemoryRegion::new(pd, kind, size)?, GFP_KERNEL)?;
+        }
+    }
+    Ok(memory_regions)
 }

@@ -4,10 +4,10 @@
 //!
 //! A connection is in the table from its connect request until its id is destroyed. After its queue pair
 //! is gone it may stay there to wait for the peer's confirmation of the disconnect
-//! ([`Phase::Leaving`](super::phase::Phase::Leaving)). At most [`LEAVING`] connections wait; the one that
+//! (`Phase::Leaving`). At most [`LEAVING`] connections wait; the one that
 //! has waited longest gives way to the next.
 
-use crate::svc::conn::connection::Connection;
+use super::waiter::Waiter;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
@@ -15,14 +15,26 @@ use kernel::{
 };
 use support::ring::Ring;
 
+/// A connection, as a lane knows it.
+pub(crate) trait Tenant: Send + Sync + Sized + 'static {
+    /// A Call that waits for pages.
+    type Read: Waiter;
+
+    /// Returns the number of the connection, which no other connection has.
+    fn number(&self) -> u64;
+
+    /// Stops waiting for the peer's confirmation of the disconnect. In any process context.
+    fn hang_up(self: &Arc<Self>);
+}
+
 /// The number of connections that may wait for a confirmation. Each has a message with the connection
 /// manager, which has 128 of a port under way at a time (`sol_fc_max` in
 /// drivers/infiniband/core/mad.c): half of these are left to others.
 const LEAVING: usize = 64;
 
 /// The connections of a device, pending ones included.
-pub(crate) struct Connections {
-    table: RBTree<u64, Arc<Connection>>,
+pub(crate) struct Table<C: Tenant> {
+    table: RBTree<u64, Arc<C>>,
     /// The numbers of the last connections that began to wait for a confirmation, the oldest first. Some
     /// of them may be gone.
     leaving: Ring<u64>,
@@ -30,7 +42,7 @@ pub(crate) struct Connections {
     is_open: bool,
 }
 
-impl Connections {
+impl<C: Tenant> Table<C> {
     /// Makes an empty table. May sleep.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
@@ -45,7 +57,7 @@ impl Connections {
     /// # Errors
     ///
     /// `ENODEV` if the device is being removed, `ENOMEM`.
-    pub(crate) fn add(&mut self, connection: &Arc<Connection>) -> Result {
+    pub(crate) fn add(&mut self, connection: &Arc<C>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
         }
@@ -57,7 +69,7 @@ impl Connections {
 
     /// Notes that a connection waits for its peer's confirmation. Returns the connection that must not
     /// wait any longer for its own, if there is one: this one, if the device is being removed.
-    pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<Connection>> {
+    pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<C>> {
         if !self.is_open {
             return self.get(number);
         }
@@ -69,7 +81,7 @@ impl Connections {
     }
 
     /// Takes a connection out.
-    pub(crate) fn take(&mut self, number: u64) -> Option<Arc<Connection>> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<Arc<C>> {
         self.table.remove(&number)
     }
 
@@ -84,11 +96,11 @@ impl Connections {
     }
 
     /// Iterates over all connections.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Connection>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<C>> {
         self.table.values()
     }
 
-    fn get(&self, number: u64) -> Option<Arc<Connection>> {
+    fn get(&self, number: u64) -> Option<Arc<C>> {
         self.table.get(&number).cloned()
     }
 }

@@ -5,7 +5,7 @@
 //! Runs in an nfsd thread, one at a time for a listener. What can fail is done before the peer is
 //! told; every error unwinds by dropping what was made.
 
-use super::listener::Listener;
+use super::port::Incoming;
 use crate::svc::{
     close_reason::CloseReason,
     conn::{
@@ -18,9 +18,9 @@ use crate::svc::{
         work::CHAIN, //
     },
     device::hardware::Hardware,
-    flow::receive::{
-        self,
-        Xprt, //
+    flow::{
+        handoff::discard,
+        xprt::Xprt, //
     },
 };
 use kernel::{
@@ -34,9 +34,11 @@ use rdma::{
         Parts,
         Qp, //
     },
-    receive_buffer::RECEIVE_SIZE, //
+    receive_buffer::RECEIVE_SIZE,
+    receive_pool::ReceivePool, //
 };
 use sunrpc::xprt::{
+    Listen,
     New,
     Transport,
     Vacant, //
@@ -69,12 +71,13 @@ const _: () = assert!(SEND_SIZE as usize <= MAX_MESSAGE && RECEIVE_SIZE <= MAX_M
 const _: () = assert!(SEND_SIZE >= DEFAULT_THRESHOLD && RECEIVE_SIZE >= DEFAULT_THRESHOLD as usize);
 
 /// Accepts the connection; when that fails it is closed.
-pub(crate) fn accept(
-    listener: &Transport<Listener, Arc<Connection>>,
-    connection: &Arc<Connection>,
+pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
+    listener: &Transport<L, Incoming>,
+    incoming: &Incoming,
 ) -> Option<New<Xprt>> {
+    let connection = &incoming.connection;
     let id = connection.take_pending()?;
-    let accepted = try_accept(listener, connection, id);
+    let accepted = try_accept(listener, incoming, id);
     accepted
         .inspect_err(|e| {
             trace::accept(connection.number(), e.to_errno(), 0, 0, 0);
@@ -83,21 +86,21 @@ pub(crate) fn accept(
             // Calls may have come, and nobody will take them.
             connection.inbox.close();
             while let Some(call) = connection.inbox.pop() {
-                receive::discard(connection, call);
+                discard(connection, call);
             }
         })
         .ok()
 }
 
-fn try_accept(
-    listener: &Transport<Listener, Arc<Connection>>,
-    connection: &Arc<Connection>,
+fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
+    listener: &Transport<L, Incoming>,
+    Incoming { connection, device }: &Incoming,
     id: CmId<Connection>,
 ) -> Result<New<Xprt>> {
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
-    let endpoint = connection.device.with_hardware(|hardware| {
-        let receives = Receives::new(hardware, connection)?;
+    let endpoint = device.with_hardware(|hardware| {
+        let receives = new_receives(hardware, connection)?;
         let vector = hardware.next_vector();
         let receive_cq = hardware.receive_cq(receives.pool().max(), vector)?;
         let cqs = (receive_cq, hardware.send_cq(vector)?);
@@ -109,11 +112,19 @@ fn try_accept(
     })?;
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = connection.snapshot().granted;
+    let credits = connection.credits.balance().granted;
     trace::accept(connection.number(), 0, receive, send, credits);
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };
     Ok(vacant.connection(listener, xprt, inbox, &local, &peer))
+}
+
+/// Creates the Receive buffers' pool, which is empty.
+fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Receives>> {
+    let max = hardware.max_receives(connection.max_credits) as usize;
+    let pool = ReceivePool::new(&hardware.pd, max, connection.lane.receives.clone())?;
+    let (credits, queue) = (connection.credits.clone(), connection.queue.clone());
+    Receives::new(pool, credits, queue)
 }
 
 /// Entries of completion queues, for Receives and for all else.

@@ -2,7 +2,7 @@
 
 //! The table of the ports of all listeners. Contexts: process, and may sleep.
 
-use super::listener::Port;
+use super::port::Port;
 use crate::svc::{
     counters,
     history::seconds_since, //

@@ -68,7 +68,13 @@ impl Default for Params {
     /// Returns the parameters of the Linux client.
     fn default() -> Self {
         Self {
-            private_data: cm::private_data(4096, 4096, false).to_vec(),
+            private_data: cm::Peer {
+                remote_invalidation: false,
+                send: 4096,
+                receive: 4096,
+            }
+            .private_data()
+            .to_vec(),
             receive_size: 4096,
             receives: 16,
             sends: 1,

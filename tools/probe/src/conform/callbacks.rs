@@ -226,7 +226,13 @@ pub(super) const ROWS: &[Row] = &[
         |b| {
             // The client could receive more than the 1024 bytes that it announces.
             let params = Params {
-                private_data: cm::private_data(4096, 1024, false).to_vec(),
+                private_data: cm::Peer {
+                    remote_invalidation: false,
+                    send: 4096,
+                    receive: 1024,
+                }
+                .private_data()
+                .to_vec(),
                 ..Params::default()
             };
             let mut peer = Peer::connect(&b.target, params)?;

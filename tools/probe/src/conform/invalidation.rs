@@ -44,7 +44,13 @@ const SIZE: u32 = 8192;
 /// Connects a client that announces support for remote invalidation.
 fn able(bench: &Bench<'_>) -> Result<Peer> {
     let params = Params {
-        private_data: cm::private_data(4096, 4096, true).to_vec(),
+        private_data: cm::Peer {
+            remote_invalidation: true,
+            send: 4096,
+            receive: 4096,
+        }
+        .private_data()
+        .to_vec(),
         ..Params::default()
     };
     Peer::connect(&bench.target, params)

@@ -196,7 +196,8 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use svcrdma_proto::header::{decode, Received};
+    use svcrdma_proto::decode::{decode, Received};
+    use svcrdma_proto::header::Header;
 
     const AREA: Area = Area {
         handle: 0x1234,
@@ -225,7 +226,7 @@ mod tests {
         for index in 0..5000 {
             let bytes = maker(3).make(index, 7);
             assert!(bytes.len() <= LONGEST);
-            match decode(&bytes) {
+            match decode(&bytes, &mut Header::EMPTY) {
                 Ok(Received::Call(_)) => calls += 1,
                 Ok(_) => (),
                 Err(_) if bytes.len() < 28 => short += 1,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls: a received message, its decoded header, and what belongs to it until its Reply is posted.
+//!
+//! A Call stays in its Receive buffer. So the buffer goes with the request until there is a Reply, or until
+//! the Call is dropped.
+
+use super::credits::CallCredit;
+use crate::svc::lane::loan::Loan;
+use core::cell::Cell;
+use rdma::{
+    chain::{
+        Chain,
+        Rdma,
+        Remote, //
+    },
+    receive::Receive,
+    receive_buffer::State,
+    work::Built, //
+};
+use support::page::PAGE_SIZE;
+use svcrdma_proto::{
+    header::{
+        Header,
+        View, //
+    },
+    layout::{
+        self,
+        Layout,
+        ReadCursor, //
+    },
+    reply::{
+        Payload,
+        MAX_PAYLOADS, //
+    },
+};
+
+// The layout counts pages of the sink as the kernel has them.
+const _: () = assert!(layout::PAGE as usize == PAGE_SIZE);
+
+/// A received Call.
+pub(crate) type Call = Receive<CallState>;
+
+/// What belongs to a Call beside its message.
+#[derive(Default)]
+pub(crate) struct CallState {
+    /// The decoded header.
+    pub(crate) header: Header,
+    /// Where the bytes of the Call are to lie.
+    pub(crate) layout: Layout,
+    /// How far the RDMA Reads are posted.
+    pub(crate) cursor: Cell<ReadCursor>,
+    /// The pages that the RDMA Reads fill.
+    pub(crate) sink: Option<Loan>,
+    /// True if nfsd must not drop the Call.
+    pub(crate) needs_answer: bool,
+    /// The credit that the Call uses.
+    pub(crate) credit: Option<CallCredit>,
+    payloads: [Payload; MAX_PAYLOADS],
+    payload_count: usize,
+}
+
+impl CallState {
+    /// Returns the number of pages that the sink needs.
+    pub(crate) fn sink_pages(&self) -> usize {
+        self.layout.pages() as usize
+    }
+
+    /// Returns the results that may go by RDMA Write, as nfsd has marked them.
+    pub(crate) fn payloads(&self) -> &[Payload] {
+        self.payloads.get(..self.payload_count).unwrap_or(&[])
+    }
+
+    /// Marks a result that may go by RDMA Write. One that is too many stays inline.
+    pub(crate) fn mark(&mut self, offset: u32, len: u32) {
+        if let Some(slot) = self.payloads.get_mut(self.payload_count) {
+            *slot = Payload { offset, len };
+            self.payload_count = self.payload_count.saturating_add(1);
+        }
+    }
+}
+
+impl State for CallState {
+    fn reset(&mut self) {
+        self.sink = None;
+        self.needs_answer = false;
+        self.credit = None;
+        self.layout = Layout::Inline;
+        self.payload_count = 0;
+    }
+}
+
+/// Returns the header of a decoded Call together with its message.
+pub(crate) fn view(call: &Call) -> View<'_> {
+    call.header.view(call.message())
+}
+
+/// Adds the RDMA Reads of a Call to the chain, which may then have at most `room` work requests.
+pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+    let Some(sink) = &call.sink else {
+        return Built::All;
+    };
+    if !chain.register(sink, room) {
+        return Built::More;
+    }
+    let view = view(call);
+    let mut cursor = call.cursor.get();
+    while let Some(op) = cursor.peek(&view) {
+        if chain.len() >= room {
+            break;
+        }
+        let remote = Remote {
+            key: op.handle,
+            addr: op.remote,
+        };
+        let taken = chain.rdma(Rdma::Read, remote, sink, op.sink as usize, op.len as usize);
+        if taken == 0 {
+            break;
+        }
+        // A piece of an operation is not longer than the operation.
+        cursor.advance(&view, u32::try_from(taken).unwrap_or(op.len));
+    }
+    call.cursor.set(cursor);
+    Built::from(cursor.peek(&view).is_none() && chain.invalidate(sink, room))
+}

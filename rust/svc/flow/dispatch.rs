@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dispatch: what is done when the device has completed work of a queue pair.
+//!
+//! Contexts: the workers of completion queues, unless said otherwise; nothing here sleeps.
+
+use super::{
+    read,
+    receive, //
+};
+use crate::svc::{
+    close_reason::CloseReason,
+    conn::{
+        call::{
+            Call,
+            CallState, //
+        },
+        endpoint::Endpoint,
+        work::{
+            Outcome,
+            Work, //
+        },
+    },
+};
+use kernel::sync::{
+    atomic::Relaxed,
+    ArcBorrow, //
+};
+use rdma::{
+    completion::{
+        Completion,
+        Status, //
+    },
+    handler::{
+        Handler,
+        Unfit, //
+    },
+};
+
+impl Handler for Endpoint {
+    type Call = CallState;
+
+    fn received(this: ArcBorrow<'_, Self>, receive: Call) {
+        receive::received(&this.into(), receive);
+    }
+
+    fn unfit(this: ArcBorrow<'_, Self>, what: Unfit) {
+        this.connection.close(match what {
+            Unfit::Immediate => CloseReason::NoMessage,
+            Unfit::Invalidation => CloseReason::Invalidation,
+        });
+    }
+
+    fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
+        if !status.is_flush() {
+            this.connection.close(CloseReason::Receive(status.code()));
+        }
+    }
+
+    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+        let status = completion.status();
+        if !status.is_success() {
+            // All other posted work is flushed; the teardown gives it back.
+            if !status.is_flush() {
+                this.connection.close(CloseReason::Send(status.code()));
+            }
+            return;
+        }
+        while let Some(work) = this.send_queue.retire(completion) {
+            finish(this, work, Outcome::Done);
+        }
+        this.pump();
+    }
+
+    fn failed(this: ArcBorrow<'_, Self>) {
+        this.failed.store(true, Relaxed);
+    }
+}
+
+/// Gives back what work has used that has ended.
+pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
+    match work {
+        Work::Read(call) => read::finish(&endpoint.into(), call, outcome),
+        Work::Reply(reply) => {
+            if reply.is_call() {
+                endpoint.callbacks.end();
+            }
+            endpoint.put_reply(reply);
+        }
+    }
+}

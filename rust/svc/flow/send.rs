@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending: from nfsd's results to a Reply in the send queue.
+//!
+//! [`send`] runs in an nfsd thread. It chooses the form of the Reply, builds the transport header, copies
+//! small results, takes the pages of large ones, and queues the Reply. It never waits for the peer. A Reply
+//! that waits for room in the send queue keeps its Call, because the received header names the peer's
+//! chunks.
+
+use crate::svc::{
+    close_reason::CloseReason,
+    conn::{
+        call::{
+            self,
+            Call, //
+        },
+        endpoint::Endpoint,
+        work::Work, //
+    },
+    lane::reply::Reply, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    dma::Direction,
+    page_region::PageRegion, //
+};
+use sunrpc::results::Results;
+use support::{
+    compat,
+    trace, //
+};
+use svcrdma_proto::{
+    error::Answer,
+    reply::{
+        self,
+        Form,
+        Payload,
+        MAX_PAYLOADS, //
+    },
+    ulb, //
+};
+
+/// Sends the results of `call`. In an nfsd thread.
+pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
+    let connection = &endpoint.connection;
+    let credits = endpoint.count_reply();
+    let sent = match connection.lane.pool.reply() {
+        Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, results) {
+            Ok(()) => {
+                submit(endpoint, reply, call);
+                Ok(())
+            }
+            Err(e) => {
+                connection.lane.pool.put_reply(reply);
+                Err(e)
+            }
+        },
+        Err(e) => Err(e),
+    };
+    // Closing makes the peer send the Call again, over a new connection.
+    match sent {
+        Ok(()) => {}
+        Err(e) if e == ENOMEM => connection.close(CloseReason::NoMemory),
+        Err(e) => connection.close(CloseReason::Results(e.to_errno())),
+    }
+}
+
+/// Fills `reply` with the results, or with an error if they fit nowhere.
+fn prepare(
+    endpoint: &Endpoint,
+    reply: &mut Reply,
+    call: &Call,
+    credits: u32,
+    results: Results<'_>,
+) -> Result {
+    let view = call::view(call);
+    let xid = view.header().xid;
+    let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
+    let mut payloads = [Payload::default(); MAX_PAYLOADS];
+    let payloads = find_payloads(call, &results, &mut payloads);
+    let plan = reply::plan(&view, len, payloads, endpoint.thresholds.send);
+    if plan.form == Form::Refused {
+        trace::refused(endpoint.connection.number(), xid, len);
+        endpoint.connection.counters.error_replies.inc();
+        reply.set_error(Answer::Chunk { xid }, credits);
+        return Ok(());
+    }
+    let invalidate = match endpoint.thresholds.invalidate {
+        true => view.invalidatable(),
+        false => None,
+    };
+    let (inline, written) = (plan.inline_len(), plan.written_len());
+    trace::reply(endpoint.connection.number(), xid, len, inline, credits);
+    reply.set_plan(plan, invalidate);
+    reply.set_results(&view, credits, endpoint.copies, results, |results| {
+        take_pages(endpoint, results)
+    })?;
+    if written > 0 {
+        endpoint.connection.counters.write_bytes.add(written);
+    }
+    Ok(())
+}
+
+/// Moves the pages of the results to a page region and maps them for the device.
+fn take_pages(endpoint: &Endpoint, results: Results<'_>) -> Result<KBox<PageRegion>> {
+    let lane = &endpoint.connection.lane;
+    let mut pages = lane.pool.page_region(results.result_pages())?;
+    let taken = results
+        .take_result(pages.stream_mut())
+        .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
+    match taken {
+        Ok(()) => Ok(pages),
+        Err(e) => {
+            lane.pool.put_page_region(pages);
+            Err(e)
+        }
+    }
+}
+
+/// The marked results that may go by RDMA Write, each where its bytes really are.
+fn find_payloads<'a>(
+    call: &Call,
+    results: &Results<'_>,
+    out: &'a mut [Payload; MAX_PAYLOADS],
+) -> &'a [Payload] {
+    let word = |at: u32| results.result_word(at as usize);
+    let found = call
+        .payloads()
+        .iter()
+        .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len))
+        .filter(|payload| ulb::is_result(results.version(), word, payload));
+    let mut count: usize = 0;
+    for (slot, payload) in out.iter_mut().zip(found) {
+        *slot = payload;
+        count = count.saturating_add(1);
+    }
+    out.get(..count).unwrap_or(&[])
+}
+
+/// Answers what is not a Call that nfsd could handle. In a completion.
+pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
+    if answer == Answer::Drop {
+        return;
+    }
+    let connection = &endpoint.connection;
+    let Some(mut reply) = connection.lane.pool.answer() else {
+        connection.close(CloseReason::NoMemory);
+        return;
+    };
+    connection.counters.error_replies.inc();
+    reply.set_error(answer, endpoint.count_reply());
+    submit(endpoint, reply, call);
+}
+
+/// Queues the reply, or takes it back if the connection closes.
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
+    endpoint.connection.counters.replies.inc();
+    endpoint.hold(&reply);
+    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), Some(call)) {
+        endpoint.put_reply(reply);
+    }
+    endpoint.on_replied();
+}
+
+/// Queues a Call to the client, unless too many wait: nfsd gives up on old ones, which wait on.
+pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
+    let call = match endpoint.callbacks.begin() {
+        true => match endpoint.submit(Work::Reply(call), None) {
+            Err(Work::Reply(call)) => {
+                endpoint.callbacks.end();
+                call
+            }
+            _ => return Ok(()),
+        },
+        false => call,
+    };
+    endpoint.connection.lane.pool.put_reply(call);
+    match endpoint.connection.is_closing() {
+        true => Err(compat::enotconn()),
+        false => Err(compat::enobufs()),
+    }
+}
