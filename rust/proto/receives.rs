@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receive buffers of one connection: how many it needs, and when they are posted.
+//! Receive buffers of one connection: their number, and the batches in which they are posted.
 //!
-//! Each credit that a client holds is backed by a posted buffer (RFC 8166, section 3.3). A buffer
-//! that comes back is not posted at once: [`Supply`] collects a batch, which one call posts. So a
-//! connection has one buffer less than a batch beside those for its credits, and [`RESERVE`] more.
-//! Buffers for replies to callbacks exist only on connections that carry callbacks.
+//! Each credit that a client holds is backed by a posted buffer (RFC 8166, section 3.3). [`Supply`] does
+//! not post a returned buffer at once: it collects a batch, which the caller posts with one call. So
+//! besides the buffers for its credits a connection needs one buffer less than a batch, and [`RESERVE`]
+//! more. Only connections with a bound backchannel have buffers for replies to callbacks.
 
-/// Buffers for messages that cost no credit, and for those that a handler has in its hands.
+/// Buffers for messages that cost no credit, and for messages that are being handled.
 pub const RESERVE: u32 = 4;
 
-/// The most buffers that one call posts.
+/// The most buffers in a batch.
 pub const MAX_BATCH: u32 = 16;
 
-/// Returns how many buffers one call posts when there are buffers for `credits` credits.
+/// Returns the number of buffers in a batch when `credits` credits are backed.
 pub fn batch(credits: u32) -> u32 {
     (credits / 4).clamp(1, MAX_BATCH)
 }
 
-/// Returns how many buffers `credits` credits and `callbacks` replies to callbacks need.
+/// Returns the number of buffers that back `credits` credits and `callbacks` replies to callbacks.
 pub fn needed(credits: u32, callbacks: u32) -> u32 {
     let collected = batch(credits).saturating_sub(1);
     let others = callbacks.saturating_add(collected).saturating_add(RESERVE);
     credits.saturating_add(others)
 }
 
-/// Returns the most credits that `buffers` buffers are enough for beside `callbacks` replies to
-/// callbacks; 0 if there is none.
+/// Returns the most credits that `buffers` buffers back besides `callbacks` replies to callbacks; 0 if
+/// there are too few buffers for one.
 pub fn backed(buffers: u32, callbacks: u32) -> u32 {
-    // Fewer than `MAX_BATCH` of them wait to be posted: at most as many steps.
+    // Fewer than MAX_BATCH buffers wait to be posted, so the loop takes fewer steps.
     let mut credits = buffers.saturating_sub(RESERVE.saturating_add(callbacks));
     while credits > 0 && needed(credits, callbacks) > buffers {
         credits = credits.saturating_sub(1);
@@ -36,14 +36,14 @@ pub fn backed(buffers: u32, callbacks: u32) -> u32 {
     credits
 }
 
-/// The fate of a buffer that comes back.
+/// The fate of a returned buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It waits for others.
+    /// The buffer waits for the rest of its batch.
     Wait,
-    /// It is posted now, together with those that wait.
+    /// The batch is complete: the buffer is posted now, with the buffers that wait.
     Post,
-    /// It is not needed any more.
+    /// The buffer is not needed any more.
     Spare,
 }
 
@@ -51,53 +51,56 @@ pub enum Next {
 ///
 /// # Invariants
 ///
-/// `waiting` is at most `live`. Once [`Self::settle`] has returned a number of credits, `live` is at
-/// least what these and `callbacks` need, and fewer buffers wait than are in a batch of theirs, until
-/// [`Self::aim`] asks for fewer.
+/// - `waiting` is at most `live`.
+/// - After [`Self::settle`] has returned a number of credits, and until [`Self::aim`] asks for fewer,
+///   `live` is at least what these credits and `callbacks` need, and fewer buffers wait than a batch has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Supply {
-    /// Credits and replies to callbacks that there should be buffers for.
+    /// Credits that should be backed.
     credits: u32,
+    /// Replies to callbacks that should be backed.
     callbacks: u32,
-    /// Buffers that there should be.
+    /// Buffers that both need.
     target: u32,
+    /// Buffers in a batch.
     batch: u32,
-    /// Buffers that there are: posted, waiting to be, or with a message. Not the spare ones.
+    /// Buffers that are posted, wait to be posted, or hold a message; not the spare ones.
     live: u32,
-    /// Those that wait to be posted.
+    /// Buffers that wait to be posted.
     waiting: u32,
 }
 
 impl Supply {
-    /// Begins without any.
+    /// Returns a supply without buffers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many buffers there are, those included that carry a message.
+    /// Returns the number of buffers, including those that hold a message.
     pub fn live(&self) -> u32 {
         self.live
     }
 
-    /// Asks for buffers for `credits` credits and `callbacks` replies to callbacks; returns how many
-    /// have to be made. From now on those beyond that are spare when they come back.
+    /// Sets the target to the buffers for `credits` credits and `callbacks` replies to callbacks. Returns
+    /// the number of buffers that have to be made. Buffers beyond the target become spare when they are
+    /// returned.
     pub fn aim(&mut self, credits: u32, callbacks: u32) -> u32 {
         self.credits = credits;
         self.callbacks = callbacks;
         self.target = needed(credits, callbacks);
-        // A larger batch has to wait until there are buffers for it.
+        // The batch may grow only when the buffers for it exist.
         self.batch = self.batch.min(batch(credits)).max(1);
         self.target.saturating_sub(self.live)
     }
 
-    /// A buffer was made, or a spare one is needed again: it waits to be posted.
+    /// Adds a new or a spare buffer, which waits to be posted.
     pub fn on_made(&mut self) {
         self.live = self.live.saturating_add(1);
         self.waiting = self.waiting.saturating_add(1);
     }
 
-    /// As many buffers were made as could be, and are posted. Returns the credits that they are
-    /// enough for, no more than were asked for.
+    /// Accepts the buffers that were made, all of which are posted. Returns the number of credits that
+    /// they back, at most the number that was asked for.
     pub fn settle(&mut self) -> u32 {
         let credits = backed(self.live, self.callbacks).min(self.credits);
         self.aim(credits, self.callbacks);
@@ -105,7 +108,7 @@ impl Supply {
         credits
     }
 
-    /// A buffer comes back.
+    /// Takes a returned buffer and decides on its fate.
     pub fn on_returned(&mut self) -> Next {
         if self.live > self.target {
             self.live = self.live.saturating_sub(1);
@@ -118,7 +121,7 @@ impl Supply {
         }
     }
 
-    /// `count` of those that waited are posted.
+    /// Notes that `count` waiting buffers were posted.
     pub fn on_posted(&mut self, count: u32) {
         self.waiting = self.waiting.saturating_sub(count);
     }
@@ -127,10 +130,9 @@ impl Supply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credits::{Credits, START};
 
     #[test]
-    fn a_quarter_of_the_credits_is_posted_at_once() {
+    fn a_quarter_of_the_credits_is_a_batch() {
         for (credits, count) in [
             (0, 1),
             (1, 1),
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_enough_for_the_credits_that_they_are_needed_for() {
+    fn needed_buffers_back_their_credits() {
         for callbacks in [0, 16] {
             for credits in 0..2000 {
                 let buffers = needed(credits, callbacks);
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_posted_when_a_batch_has_come_back() {
+    fn buffers_are_posted_when_a_batch_was_returned() {
         let mut supply = made(16, 0);
         let turns = [(); 8].map(|()| {
             let next = supply.on_returned();
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_spare_when_it_comes_back() {
+    fn returned_buffers_beyond_the_target_are_spare() {
         let mut supply = made(64, 0);
         assert_eq!(supply.aim(16, 0), 0);
         assert_eq!(supply.settle(), 16);
@@ -188,24 +190,24 @@ mod tests {
         }
         assert_eq!(supply.live(), needed(16, 0));
         assert_eq!(supply.on_returned(), Next::Wait);
-        // They are needed again.
+        // The spare buffers are needed again.
         assert_eq!(supply.aim(64, 0), surplus);
     }
 
     #[test]
-    fn buffers_that_are_too_few_back_fewer_credits() {
+    fn too_few_buffers_back_fewer_credits() {
         let mut supply = made(8, 0);
         assert_eq!(supply.aim(128, 0), 134);
         for _ in 0..50 {
             supply.on_made();
         }
         supply.on_posted(50);
-        // 48, 11 that wait for a twelfth, and the reserve.
+        // 48 credits, 11 buffers of a batch of 12, and the reserve.
         assert_eq!((supply.settle(), supply.live()), (48, 63));
         assert_eq!(supply.aim(128, 0), 84);
     }
 
-    /// One that has buffers for all of that, posted.
+    /// Returns a supply whose buffers for all of that are posted.
     fn made(credits: u32, callbacks: u32) -> Supply {
         let mut supply = Supply::new();
         let count = supply.aim(credits, callbacks);
@@ -215,226 +217,5 @@ mod tests {
         supply.on_posted(count);
         assert_eq!(supply.settle(), credits);
         supply
-    }
-
-    /// A connection: what the client knows and has sent, and where the server's buffers are.
-    struct Walk {
-        credits: Credits,
-        supply: Supply,
-        callbacks: u32,
-        /// Buffers that are posted, and those that wait.
-        posted: u32,
-        waiting: u32,
-        /// Buffers that the device may still have, of all connections.
-        budget: u32,
-        /// The client's grant, its Calls without a reply, and those of them that are on the wire.
-        known: u32,
-        open: u32,
-        sent: u32,
-        /// Calls with nfsd, grants of replies that wait to be posted, and of those on the wire.
-        with_nfsd: u32,
-        replies: Vec<u32>,
-        coming: Vec<u32>,
-        /// Replies to callbacks that the client may send.
-        callbacks_out: u32,
-        limit: u32,
-        random: u32,
-        most: u32,
-    }
-
-    impl Walk {
-        fn new(seed: u32, limit: u32) -> Self {
-            let start = START.min(limit);
-            let supply = made(start, 0);
-            Self {
-                credits: Credits::new(limit, needed(limit, 16)),
-                posted: supply.live(),
-                supply,
-                callbacks: 0,
-                waiting: 0,
-                budget: 300,
-                known: 1,
-                open: 0,
-                sent: 0,
-                with_nfsd: 0,
-                replies: Vec::new(),
-                coming: Vec::new(),
-                callbacks_out: 0,
-                limit,
-                random: seed,
-                most: 0,
-            }
-        }
-
-        fn random(&mut self, below: u32) -> u32 {
-            self.random = self
-                .random
-                .wrapping_mul(1_664_525)
-                .wrapping_add(1_013_904_223);
-            (self.random >> 8) % below
-        }
-
-        /// A message comes in, and finds a buffer.
-        fn arrive(&mut self) {
-            assert!(self.posted > 0, "no buffer for a message");
-            self.posted -= 1;
-        }
-
-        fn give_back(&mut self) {
-            match self.supply.on_returned() {
-                Next::Spare => self.budget += 1,
-                Next::Wait => self.waiting += 1,
-                Next::Post => {
-                    self.waiting += 1;
-                    self.supply.on_posted(self.waiting);
-                    self.posted += std::mem::take(&mut self.waiting);
-                }
-            }
-        }
-
-        /// Resizes the supply, as the transport does in process context.
-        fn resize(&mut self, credits: u32) {
-            let missing = self.supply.aim(credits, self.callbacks);
-            let count = missing.min(self.budget);
-            for _ in 0..count {
-                self.supply.on_made();
-            }
-            self.budget -= count;
-            self.waiting += count;
-            self.supply.on_posted(self.waiting);
-            self.posted += std::mem::take(&mut self.waiting);
-            let backed = self.supply.settle();
-            self.credits.set_backed(backed);
-        }
-
-        fn step(&mut self, mood: u32) {
-            match self.random(10) {
-                // A busy client uses all it has, others one credit.
-                0..=2 if self.open < if mood == 0 { self.known } else { 1 } => {
-                    self.open += 1;
-                    self.sent += 1;
-                }
-                3 if self.sent > 0 => {
-                    self.sent -= 1;
-                    self.arrive();
-                    self.credits.on_call(1024).unwrap();
-                    self.with_nfsd += 1;
-                }
-                4..=5 if self.with_nfsd > 0 => {
-                    self.with_nfsd -= 1;
-                    let grant = self.credits.on_reply(self.limit);
-                    if self.credits.asks_for_more() && self.random(4) > 0 {
-                        let wanted = self.credits.wanted();
-                        self.resize(wanted);
-                    }
-                    self.replies.push(grant);
-                }
-                6..=7 if !self.replies.is_empty() => {
-                    let grant = self.replies.remove(0);
-                    self.credits.on_end();
-                    self.give_back();
-                    self.coming.push(grant);
-                }
-                8 if !self.coming.is_empty() => {
-                    self.known = self.coming.remove(0);
-                    self.most = self.most.max(self.known);
-                    self.open -= 1;
-                }
-                9 => match self.random(200) {
-                    0 => {
-                        let wanted = self.credits.look();
-                        self.resize(wanted);
-                    }
-                    1 if self.callbacks == 0 => {
-                        self.callbacks = 16;
-                        self.budget += 16;
-                        let backed = self.credits.backed();
-                        self.resize(backed);
-                    }
-                    2 => self.budget = self.random(300),
-                    3..=50 if self.callbacks_out < self.callbacks => self.callbacks_out += 1,
-                    51..=150 if self.callbacks_out > 0 => {
-                        self.callbacks_out -= 1;
-                        self.arrive();
-                        self.give_back();
-                    }
-                    _ => {}
-                },
-                _ => {}
-            }
-        }
-
-        /// Each credit that the client has not used, and each Call on the wire, has a buffer.
-        fn check(&self) {
-            let unused = self.known.saturating_sub(self.open);
-            let may_come = unused + self.sent + self.callbacks_out;
-            assert!(self.posted >= may_come, "{} < {may_come}", self.posted);
-            let held = self.credits.held();
-            let unanswered = self.credits.unanswered();
-            assert!(
-                self.posted + unanswered >= held,
-                "{} + {unanswered} < {held}",
-                self.posted
-            );
-        }
-    }
-
-    #[test]
-    fn every_credit_has_a_posted_buffer() {
-        for seed in 0..40 {
-            let limit = [1, 5, 8, 9, 64, 128, 200][seed as usize % 7];
-            let mut walk = Walk::new(seed, limit);
-            let mut mood = 0;
-            for step in 0..20_000u32 {
-                if step % 2_000 == 0 {
-                    mood = walk.random(2);
-                }
-                walk.step(mood);
-                walk.check();
-            }
-            assert!(walk.most <= limit);
-        }
-    }
-
-    #[test]
-    fn a_busy_client_gets_all_and_an_idle_one_gives_it_back() {
-        let mut walk = Walk::new(1, 128);
-        walk.budget = 1000;
-        let mut calls = 0;
-        while walk.known < 128 {
-            walk.step(0);
-            walk.budget = walk.budget.max(1000);
-            walk.check();
-            calls += 1;
-            assert!(calls < 20_000, "{}", walk.known);
-        }
-        for _ in 0..200 {
-            let wanted = walk.credits.look();
-            walk.resize(wanted);
-            for _ in 0..100 {
-                walk.step(1);
-                walk.check();
-            }
-        }
-        assert_eq!(
-            (walk.known, walk.supply.live()),
-            (START, needed(START, walk.callbacks))
-        );
-    }
-
-    #[test]
-    fn without_a_budget_grants_stay_as_they_are() {
-        let mut walk = Walk::new(3, 128);
-        walk.budget = 0;
-        for _ in 0..5_000 {
-            // Neither callbacks nor a change of the budget.
-            if walk.random(10) < 9 {
-                let before = walk.budget;
-                walk.step(0);
-                walk.budget = before;
-                walk.check();
-            }
-        }
-        assert_eq!((walk.known, walk.most), (START, START));
     }
 }
