@@ -2,33 +2,35 @@
 
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
-//! A grant travels in a reply and says how many Calls may be unanswered. It grows by one with each
-//! reply to a client that uses it, and is halved at each look at a client that does not. A client
-//! uses its grant if it has had as many Calls unanswered at a time since the last look at it, or has
-//! made as many: others may be on the wire, so the number that wait here is too little to go by.
+//! Each Reply carries a grant: the number of Calls that the client may have unanswered. The grant grows
+//! by one with each Reply to a client that uses it. The watchdog looks at each client at intervals and
+//! halves the grant of a client that does not use it. A client uses its grant if the number of its Calls
+//! since the last look, or the most that were unanswered at a time, is at least the grant. The Calls that
+//! are unanswered at the time of the look are not counted alone: others may still be on the wire.
 //!
-//! No grant exceeds the credits that posted Receive buffers back. When a grant comes near that number
-//! [`Credits::asks_for_more`] says so; who makes buffers then calls [`Credits::set_backed`]. A look at
-//! a client that does not use its grant lowers the number, to no less than such a client may still
-//! use: it sees the lower grant only with its next replies.
+//! No grant exceeds the credits that posted Receive buffers back. [`Credits::asks_for_more`] returns
+//! true when the grant comes near that number; the caller then makes buffers and calls
+//! [`Credits::set_backed`]. A look at a client that does not use its grant lowers the number of backed
+//! credits, but not below the grant that the client may still be using: it learns of a lower grant only
+//! with its next Replies.
 //!
-//! A client that exceeds its grant finds no buffer for its next message, and harms itself alone. Only
-//! the room that there is for Calls is enforced here.
+//! A client that exceeds its grant finds no buffer for its next message and harms only itself. The server
+//! enforces the room for Calls alone.
 //!
-//! Other messages than Calls cost no credit. Of those that nobody waits for a client may send as many
-//! as Calls, and some more.
+//! Messages other than Calls cost no credit. A client may send as many unsolicited ones as Calls, plus
+//! a fixed number.
 
-/// The grant that a connection begins with, unless its limit is lower.
+/// The first grant of a connection, unless its limit is lower.
 pub const START: u32 = 8;
 
-/// How many messages that nobody waits for a client may send beside one for each Call.
+/// Unsolicited messages that a client may send in addition to one for each Call.
 const SLACK: u32 = 1024;
 
-/// The client has more unanswered Calls than there is room for.
+/// The client has more unanswered Calls than the server has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
-/// The client sends too many messages that nobody waits for.
+/// The client has sent too many unsolicited messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unasked;
 
@@ -36,38 +38,40 @@ pub struct Unasked;
 ///
 /// # Invariants
 ///
-/// `grant` is at least 1; `grant` and `held` never exceed `backed`; `unanswered` never exceeds
-/// `room`, nor `slack` [`SLACK`].
+/// - `grant` is at least 1.
+/// - `grant` and `held` are at most `backed`.
+/// - `unanswered` is at most `room`, and `slack` at most [`SLACK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// The most that the next reply grants.
+    /// The largest grant that the next Reply may carry.
     grant: u32,
-    /// How many the client asked for last.
+    /// The credits that the client asked for last.
     requested: u32,
-    /// The limit when the last reply was made.
+    /// The limit at the time of the last Reply.
     limit: u32,
-    /// How many there are Receive buffers for.
+    /// Credits that Receive buffers back.
     backed: u32,
-    /// How many unanswered Calls there is room for.
+    /// The most unanswered Calls that the server has room for.
     room: u32,
+    /// Calls whose Reply was not posted.
     unanswered: u32,
-    /// The most that were unanswered at a time since the last look.
+    /// The most Calls that were unanswered at a time since the last look.
     peak: u32,
     /// Calls since the last look.
     calls: u32,
-    /// The largest grant that a client may still be using which has seen all replies.
+    /// The largest grant that the client may still be using if it has received all Replies.
     held: u32,
-    /// Replies that it has not seen, as they wait to be posted.
+    /// Replies that wait to be posted, so that the client cannot have received them.
     waiting: u32,
-    /// Set once buffers for more credits were asked for, until there are some or the next look.
+    /// Set when more buffers were requested; cleared when buffers were made and by each look.
     has_asked: bool,
-    /// How many messages that nobody waits for it may send yet.
+    /// Unsolicited messages that the client may still send.
     slack: u32,
 }
 
 impl Credits {
-    /// Begins with [`START`] credits, at most `limit` and at least 1, for which there are buffers.
-    /// There is room for `room` Calls.
+    /// Returns the credits of a new connection: [`START`], at most `limit` and at least 1, all backed by
+    /// buffers. The server has room for `room` unanswered Calls.
     pub fn new(limit: u32, room: u32) -> Self {
         let grant = START.min(limit).max(1);
         Self {
@@ -86,32 +90,32 @@ impl Credits {
         }
     }
 
-    /// Returns what the next reply may grant.
+    /// Returns the largest grant that the next Reply may carry.
     pub fn grant(&self) -> u32 {
         self.grant
     }
 
-    /// Returns how many Calls are unanswered.
+    /// Returns the number of unanswered Calls.
     pub fn unanswered(&self) -> u32 {
         self.unanswered
     }
 
-    /// Returns how many credits there are Receive buffers for.
+    /// Returns the credits that Receive buffers back.
     pub fn backed(&self) -> u32 {
         self.backed
     }
 
-    /// Returns the largest grant that a client may still be using which has seen all replies.
+    /// Returns the largest grant that the client may still be using if it has received all Replies.
     pub fn held(&self) -> u32 {
         self.held
     }
 
-    /// A Call was received that asks for `requested` credits. `None` of what may be a Call but cannot
-    /// be decoded: what it asks for does not count (RFC 8167, section 4.1).
+    /// Counts a received Call that asks for `requested` credits. `requested` is `None` for a malformed
+    /// message that may be a Call, whose credits are not used (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///
-    /// [`Overrun`] if there is no room for so many; the Call is not counted.
+    /// Returns [`Overrun`] if the server has no room for the Call, which is not counted then.
     pub fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
         if self.unanswered >= self.room {
             return Err(Overrun);
@@ -124,40 +128,37 @@ impl Credits {
         Ok(())
     }
 
-    /// A Call gets its reply; returns the grant that it carries, which is never 0 and, but for that,
-    /// never above `limit`. The Call counts until [`Self::on_end`].
+    /// Returns the grant for the Reply to a Call: at least 1, and otherwise at most `limit`. The Call
+    /// stays unanswered until [`Self::on_end`].
     pub fn on_reply(&mut self, limit: u32) -> u32 {
         self.limit = limit;
         let grown = self.grant.saturating_add(u32::from(self.is_used()));
         // INVARIANT: At least 1, as `backed` is; at most `backed`.
         self.grant = grown.min(self.ceiling()).min(self.backed);
         let granted = self.grant.min(self.requested).max(1);
-        // Each reply ends one Call: a client that used a larger grant comes down to this one so.
+        // Each Reply ends one Call, so a client with a larger grant comes down by one to this grant.
         self.held = granted.max(self.held.saturating_sub(1));
         self.waiting = self.waiting.saturating_add(1);
         granted
     }
 
-    /// Returns the most that the client can be granted, whatever there are buffers for.
+    /// Returns the largest grant that limit and request allow, regardless of buffers.
     fn ceiling(&self) -> u32 {
         self.limit.min(self.requested.max(START)).max(1)
     }
 
-    /// Returns how many credits there should be buffers for: twice as many for a client that uses
-    /// nearly all that there are.
+    /// Returns the number of credits that should be backed: twice the present one for a client that uses
+    /// nearly all of it.
     pub fn wanted(&self) -> u32 {
         let is_near = self.grant.saturating_add(self.backed / 4) >= self.backed;
-        match is_near && self.is_used() {
-            true => self
-                .backed
-                .saturating_mul(2)
-                .min(self.ceiling())
-                .max(self.backed),
-            false => self.backed,
+        if !is_near || !self.is_used() {
+            return self.backed;
         }
+        let doubled = self.backed.saturating_mul(2);
+        doubled.min(self.ceiling()).max(self.backed)
     }
 
-    /// Returns true if buffers for more credits should be made now. Once, until there are some or
+    /// Returns true if buffers for more credits should be made now: once until buffers were made or
     /// until the next look.
     pub fn asks_for_more(&mut self) -> bool {
         let asks = !self.has_asked && self.wanted() > self.backed;
@@ -165,7 +166,7 @@ impl Credits {
         asks
     }
 
-    /// There are posted buffers for `backed` credits: for no fewer than before.
+    /// Notes that posted buffers back `backed` credits. The number never shrinks here.
     pub fn set_backed(&mut self, backed: u32) {
         if backed > self.backed {
             self.backed = backed;
@@ -173,11 +174,11 @@ impl Credits {
         }
     }
 
-    /// A message was received that costs no credit and that nobody waits for.
+    /// Counts an unsolicited message that costs no credit.
     ///
     /// # Errors
     ///
-    /// [`Unasked`] if there were too many of them.
+    /// Returns [`Unasked`] if the client has sent too many.
     pub fn on_unasked(&mut self) -> Result<(), Unasked> {
         self.slack = self.slack.checked_sub(1).ok_or(Unasked)?;
         Ok(())
@@ -188,32 +189,37 @@ impl Credits {
         self.calls.max(self.peak) >= self.grant
     }
 
-    /// A Call is over: its reply goes out, or it will never have one. The latter makes a reply that
-    /// waits look sent, and the client counts one Call more than we do.
+    /// Ends a Call: its Reply is posted, or the Call never gets a Reply. In the second case a Reply that
+    /// still waits is taken for posted, and the client counts one Call more than the server.
     pub fn on_end(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// Looks at the client, as is done every now and then: the next replies grant less to one that
-    /// did not use its grant since the last time, and it needs fewer buffers when it knows. Returns
-    /// how many credits there should be buffers for.
+    /// Looks at the client and begins the next interval. If the client did not use its grant, the next
+    /// Replies grant less, and the client needs fewer buffers once it knows. Returns the number of
+    /// credits that should be backed.
     pub fn look(&mut self) -> u32 {
-        let mut wanted = self.wanted();
-        if !self.is_used() {
-            if self.grant > START {
-                // INVARIANT: At least `START`.
-                self.grant = (self.grant / 2).max(START);
-            }
-            // INVARIANT: No less than `grant` and `held`.
-            let kept = self.held.saturating_add(self.waiting).max(self.grant);
-            self.backed = kept.max(START).min(self.backed);
-            wanted = self.backed;
-        }
+        let wanted = match self.is_used() {
+            true => self.wanted(),
+            false => self.shrink(),
+        };
         self.has_asked = false;
         self.calls = 0;
         self.peak = self.unanswered;
         wanted
+    }
+
+    /// Halves the grant, and lowers `backed` as far as the client allows. Returns the new `backed`.
+    fn shrink(&mut self) -> u32 {
+        if self.grant > START {
+            // INVARIANT: At least `START`.
+            self.grant = (self.grant / 2).max(START);
+        }
+        // INVARIANT: At least `grant` and `held`.
+        let kept = self.held.saturating_add(self.waiting).max(self.grant);
+        self.backed = kept.max(START).min(self.backed);
+        self.backed
     }
 }
 
@@ -223,13 +229,13 @@ mod tests {
 
     const LIMIT: u32 = 128;
 
-    /// Those of a connection with room for as many Calls as the limit and some more.
+    /// Returns the credits of a connection with room for 8 Calls more than the limit.
     fn begin(limit: u32) -> Credits {
         Credits::new(limit, limit.saturating_add(8))
     }
 
-    /// A client that always has `depth` Calls unanswered, or as many as it may, makes `count`; buffers
-    /// are made when they are asked for, up to `most`.
+    /// Makes `count` Calls of a client that keeps `depth` Calls unanswered, or as many as it may. Buffers
+    /// are made on request for up to `most` credits.
     fn load(credits: &mut Credits, depth: u32, count: u32, most: u32) -> u32 {
         let mut granted = credits.grant();
         for _ in 0..count {
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_asks_for_nothing() {
+    fn malformed_messages_request_no_credits() {
         let mut credits = begin(LIMIT);
         assert_eq!(credits.on_call(None), Ok(()));
         assert_eq!(credits.on_reply(LIMIT), START);
@@ -278,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_client_has_all_there_is() {
+    fn a_busy_client_gets_the_whole_limit() {
         for depth in [1, 16, 64, LIMIT, 1000] {
             let mut credits = begin(LIMIT);
-            // As many Calls as it has to begin with, and one reply for each credit more.
+            // As many Calls as the first grant, and one Reply for each further credit.
             assert!(load(&mut credits, depth, START - 1, LIMIT) <= START + depth);
             assert_eq!(load(&mut credits, depth, 2 * LIMIT, LIMIT), LIMIT);
             assert_eq!(load(&mut credits, depth, LIMIT, LIMIT), LIMIT);
@@ -289,18 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn no_grant_exceeds_what_buffers_back() {
+    fn no_grant_exceeds_the_backed_credits() {
         let mut credits = begin(LIMIT);
         assert_eq!(load(&mut credits, LIMIT, 1000, START), START);
         assert_eq!((credits.backed(), credits.held()), (START, START));
-        // They are asked for again after the next look, and then come.
+        // After the next look buffers are requested again, and are made now.
         assert!(!credits.asks_for_more());
         assert_eq!(credits.look(), 2 * START);
         assert_eq!(load(&mut credits, LIMIT, 1000, 40), 40);
     }
 
     #[test]
-    fn no_more_buffers_are_asked_for_than_can_be_granted() {
+    fn no_buffers_are_requested_beyond_the_largest_grant() {
         for (limit, requested) in [(20, LIMIT), (LIMIT, 20), (LIMIT, 3)] {
             let mut credits = begin(LIMIT);
             for _ in 0..1000 {
@@ -325,19 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_goes_back() {
+    fn unused_credits_are_reclaimed() {
         let mut credits = begin(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         while credits.unanswered() > 0 {
             credits.on_end();
         }
-        // It was used since the last look.
+        // The grant was used before the first of these looks.
         let grants = [(); 6].map(|()| {
             credits.look();
             credits.grant()
         });
         assert_eq!(grants, [LIMIT, 64, 32, 16, START, START]);
-        // The client does not know: its buffers stay, but for those that its next replies free.
+        // The client does not know: its buffers stay until its next Replies release them.
         assert_eq!((credits.held(), credits.backed()), (LIMIT, LIMIT));
         for i in 1..=LIMIT {
             load(&mut credits, 1, 1, LIMIT);
@@ -346,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_that_wait_have_lowered_nothing_yet() {
+    fn waiting_replies_keep_their_buffers() {
         let mut credits = begin(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         credits.look();
@@ -366,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_bounded_by_calls() {
+    fn unsolicited_messages_are_bounded_by_calls() {
         let mut credits = begin(LIMIT);
         for _ in 0..3 * SLACK {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
             credits.on_end();
             assert_eq!(credits.on_unasked(), Ok(()));
         }
-        // One was for the last Call.
+        // The last Call has allowed one more.
         for _ in 1..SLACK {
             assert_eq!(credits.on_unasked(), Ok(()));
         }
@@ -386,7 +392,7 @@ mod tests {
         let mut credits = begin(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         assert_eq!(credits.on_call(LIMIT), Ok(()));
-        // Few are made between two looks, but as many as may be are unanswered.
+        // Few Calls are made between two looks, but as many as allowed are unanswered.
         for _ in 0..10 {
             assert_eq!(credits.look(), LIMIT);
             assert_eq!(load(&mut credits, LIMIT, START, LIMIT), LIMIT);
@@ -395,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_limit_holds_with_the_next_reply() {
+    fn a_lower_limit_applies_to_the_next_reply() {
         let mut credits = begin(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         assert_eq!(credits.on_reply(5), 5);
@@ -403,15 +409,15 @@ mod tests {
     }
 
     #[test]
-    fn the_room_is_what_is_enforced() {
+    fn the_room_is_enforced() {
         let mut credits = begin(START);
-        // A client that gives Calls up, or does not count before the first reply.
+        // A client that gives up Calls, or does not count before the first Reply.
         for _ in 0..START + 8 {
             assert_eq!(credits.on_call(9), Ok(()));
         }
         assert_eq!(credits.on_call(9), Err(Overrun));
         assert_eq!(credits.unanswered(), START + 8);
-        // A reply that has not gone out makes no room.
+        // A Reply that was not posted makes no room.
         assert_eq!(credits.on_reply(1), 1);
         assert_eq!(credits.on_call(9), Err(Overrun));
         credits.on_end();
@@ -419,12 +425,12 @@ mod tests {
     }
 
     #[test]
-    fn a_start_of_nothing_is_one_credit() {
+    fn a_limit_of_zero_is_one_credit() {
         let mut credits = Credits::new(0, 0);
         assert_eq!(credits.on_call(1), Ok(()));
         assert_eq!(credits.on_call(1), Err(Overrun));
         assert_eq!(credits.on_reply(0), 1);
-        // More answers than Calls would be a mistake of ours, not a way to wrap around.
+        // More ends than Calls would be a bug of the server; the counter must not wrap around.
         credits.on_end();
         credits.on_end();
         assert_eq!(credits.unanswered(), 0);

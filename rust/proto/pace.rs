@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pace: how far a peer is behind with what the server has posted for it.
+//! Pace: the time by which a peer is behind with the work that the server has posted for it.
 //!
-//! While a completion is awaited of the peer, time counts against it. Bytes that it has taken or
-//! given make up for the time that they may take at the lowest rate that is borne, and each completed
-//! piece of work for a second: a distant peer with small Calls need not reach that rate. So a peer
-//! that stands still falls behind by a second in each, one that trickles along nearly as fast, and one
-//! that keeps the rate never. Time in which nothing is awaited makes up for itself.
+//! A peer falls behind while the server awaits a completion from it. It catches up by
 //!
-//! Times are in milliseconds since some moment.
+//! - the time that the bytes it has taken or served may take at the minimum rate,
+//! - one second for each completed piece of work, so that a distant peer with small Calls need not reach
+//!   the minimum rate,
+//! - the time during which no completion is awaited.
+//!
+//! So a peer that stops falls behind by one second in each second, a peer that trickles nearly as fast,
+//! and a peer that keeps the minimum rate never.
+//!
+//! Times are in milliseconds since an arbitrary moment.
 
-/// Milliseconds that each completed piece of work makes up for.
+/// Milliseconds that each completed piece of work catches up.
 const EACH: u64 = 1000;
 
-/// Milliseconds between two looks that count at most.
+/// The most milliseconds by which one look lets a peer fall behind.
 const LOOK: u64 = 4000;
 
-/// How far a peer is behind.
+/// The pace of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Milliseconds, at the last look.
+    /// Milliseconds by which the peer was behind at the last look.
     behind: u64,
-    /// When that was.
+    /// Time of the last look.
     looked: u64,
-    /// Since when a completion is awaited, if one is.
+    /// Start of the present wait for a completion, or of its part since the last look.
     since: Option<u64>,
-    /// Milliseconds before that, but after the last look, in which one was.
+    /// Milliseconds of ended waits since the last look.
     awaited: u64,
-    /// Bytes and pieces of work that were completed since the last look.
+    /// Bytes that were completed since the last look.
     bytes: u64,
+    /// Pieces of work that were completed since the last look.
     pieces: u64,
 }
 
 impl Pace {
-    /// A completion is awaited from now on, or none any more, if that is another state than before;
-    /// the clock is read only then.
+    /// Notes that a completion is awaited from now on, or that none is. Reads the clock only if this is a
+    /// change.
     pub fn set_awaited(&mut self, is_awaited: bool, clock: impl FnOnce() -> u64) {
         match (self.since, is_awaited) {
             (None, true) => self.since = Some(clock()),
@@ -47,14 +52,14 @@ impl Pace {
         }
     }
 
-    /// Work of `bytes` bytes is done.
+    /// Counts a completed piece of work of `bytes` bytes.
     pub fn complete(&mut self, bytes: u32) {
         self.bytes = self.bytes.saturating_add(u64::from(bytes));
         self.pieces = self.pieces.saturating_add(1);
     }
 
-    /// Looks at the peer; the lowest rate is `rate` bytes a second. A look counts for [`LOOK`] at most, as
-    /// whoever comes late was stopped itself.
+    /// Looks at the peer at the time `now`. `rate` is the minimum rate in bytes per second. A look lets
+    /// the peer fall behind by [`LOOK`] at most: a late look means that the server itself was stopped.
     pub fn look(&mut self, now: u64, rate: u32) {
         let running = self.since.map_or(0, |since| now.saturating_sub(since));
         let awaited = self.awaited.saturating_add(running);
@@ -73,20 +78,20 @@ impl Pace {
         };
     }
 
-    /// Returns for how many seconds the peer is behind.
+    /// Returns the seconds by which the peer was behind at the last look.
     pub fn seconds(&self) -> u32 {
         u32::try_from(self.behind / 1000).unwrap_or(u32::MAX)
     }
 
-    /// Returns for how many seconds the peer is behind, beyond what `bytes` that are under way may
-    /// take.
+    /// Returns the seconds by which the peer was behind at the last look, less the time that `bytes` in
+    /// flight may take.
     pub fn behind(&self, bytes: u32, rate: u32) -> u32 {
         let behind = self.behind.saturating_sub(time(u64::from(bytes), rate));
         u32::try_from(behind / 1000).unwrap_or(u32::MAX)
     }
 }
 
-/// Returns how many milliseconds `bytes` may take.
+/// Returns the milliseconds that `bytes` may take.
 fn time(bytes: u64, rate: u32) -> u64 {
     let bytes = bytes.saturating_mul(1000);
     bytes.checked_div(u64::from(rate)).unwrap_or(u64::MAX)
@@ -98,8 +103,8 @@ mod tests {
 
     const RATE: u32 = 65536;
 
-    /// How far a peer is behind at most in an hour, of whom a piece of work of `bytes` bytes is awaited
-    /// for `every` milliseconds, and then nothing for `pause`.
+    /// Returns the most seconds by which a peer is behind during one hour. The server awaits a piece of
+    /// work of `bytes` bytes for `every` milliseconds, and then none for `pause` milliseconds.
     fn hour(bytes: u32, every: u64, pause: u64) -> u32 {
         let mut pace = Pace::default();
         let mut most = 0;
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_stands_still_falls_behind_as_time_goes_by() {
+    fn a_peer_that_stops_falls_behind_as_time_passes() {
         let mut pace = Pace::default();
         pace.look(5000, RATE);
         pace.set_awaited(true, || 5500);
@@ -132,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_serves_each_read_in_time_and_too_slowly_falls_behind() {
+    fn a_peer_below_the_minimum_rate_falls_behind() {
         // 4 KiB in 14 seconds.
         assert!(hour(4096, 14_000, 0) > 3000);
-        // Also if the next one comes only when the last is done.
+        // With a pause between two pieces of work.
         assert!(hour(4096, 14_000, 100) > 3000);
-        // Half of the rate, and a second for each.
+        // Half of the minimum rate, and the second for each piece.
         assert!(hour(16 * RATE, 32_000, 0) > 1000);
         assert!(hour(16 * RATE, 32_000, 100) > 1000);
     }
 
     #[test]
-    fn a_peer_at_the_rate_is_never_behind() {
+    fn a_peer_at_the_minimum_rate_is_never_behind() {
         for every in [1, 2, 3, 7, 16, 60] {
             assert_eq!(hour(every * RATE, u64::from(every) * 1000, 0), 0, "{every}");
         }
@@ -156,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nothing_is_awaited_makes_up_for_itself() {
+    fn a_peer_catches_up_while_no_completion_is_awaited() {
         let mut pace = Pace::default();
         pace.set_awaited(true, || 0);
         pace.set_awaited(false, || 20_000);
         pace.set_awaited(false, || unreachable!());
-        // Of which a late look counts only so much.
+        // A late look counts 4 seconds at most.
         pace.look(20_000, RATE);
         assert_eq!(pace.seconds(), 4);
         pace.set_awaited(true, || 21_000);
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_saved_up() {
+    fn a_peer_is_never_ahead() {
         let mut pace = Pace::default();
         pace.set_awaited(true, || 0);
         pace.complete(u32::MAX);
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn no_input_is_too_much() {
+    fn large_numbers_do_not_overflow() {
         let mut pace = Pace::default();
         for now in [u64::MAX, 0, u64::MAX, 1] {
             pace.set_awaited(now > 0, || now);
