@@ -207,17 +207,17 @@ mod tests {
         for version in [0, 2, u32::MAX] {
             assert_eq!(with(version, 0), Err(Reason::Version(version).of(xid)));
             assert_eq!(with(version, 3), Err(Reason::Version(version).of(xid)));
-            // An error may carry any version, and is not answered.
+            // An RDMA_ERROR may have any version and is not answered.
             assert_eq!(with(version, 4), Ok(Received::Ignored));
         }
-        // RDMA_MSGP and what nobody knows.
+        // RDMA_MSGP and an unknown procedure.
         assert_eq!(with(1, 2), Err(Reason::Procedure.of(xid)));
         assert_eq!(with(1, 5), Err(Reason::Procedure.of(xid)));
         assert_eq!(with(1, 3), Ok(Received::Ignored));
     }
 
     #[test]
-    fn errors_have_the_version_of_what_they_are_about() {
+    fn errors_of_other_versions_are_ignored() {
         let error = Ok(Received::Error { xid: 5 });
         assert_eq!(decoded(&[5, 1, 1, 4, 2]), error);
         for version in [0, 2, 7] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue of bounded length over slots that were allocated beforehand: pushing never allocates.
+//! A queue over preallocated slots: pushing never allocates.
 
 use core::ops::DerefMut;
 
@@ -8,8 +8,9 @@ use core::ops::DerefMut;
 ///
 /// # Invariants
 ///
-/// `head` is the index of a slot, or 0 if there is none. The `len` slots from `head` on, round the
-/// end of `slots`, hold an item each; the others hold none.
+/// - `head` is the index of a slot, or 0 without slots.
+/// - Each of the `len` slots from `head` on, wrapping at the end of `slots`, holds an item; the other
+///   slots are empty.
 pub struct Ring<S> {
     slots: S,
     head: usize,
@@ -17,10 +18,10 @@ pub struct Ring<S> {
 }
 
 impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
-    /// Makes an empty queue of as many items as there are slots; an item that is in one is dropped.
+    /// Returns an empty queue with room for as many items as there are slots. Drops items in the slots.
     pub fn new(mut slots: S) -> Self {
         slots.fill_with(|| None);
-        // INVARIANT: No slot holds an item.
+        // INVARIANT: All slots are empty.
         Self {
             slots,
             head: 0,
@@ -38,11 +39,11 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.len == 0
     }
 
-    /// Adds `item` at the end.
+    /// Pushes `item` at the end.
     ///
     /// # Errors
     ///
-    /// The item, if all slots are taken.
+    /// Returns the item if no slot is empty.
     pub fn push(&mut self, item: T) -> Result<(), T> {
         if self.len == self.slots.len() {
             return Err(item);
@@ -56,7 +57,7 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         Ok(())
     }
 
-    /// Takes the first item.
+    /// Removes and returns the first item.
     pub fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.head)?.take()?;
         self.head = self.behind_head(1);
@@ -64,7 +65,7 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         Some(item)
     }
 
-    /// Returns all items, in no order.
+    /// Returns all items in unspecified order.
     pub fn iter<'a>(&'a self) -> impl Iterator<Item = &'a T>
     where
         T: 'a,
@@ -77,7 +78,7 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.slots.get_mut(self.head)?.as_mut()
     }
 
-    /// Returns the index of the slot `n` behind the head; `n` is at most the number of slots.
+    /// Returns the index of the slot `n` slots behind the head. `n` is at most the number of slots.
     fn behind_head(&self, n: usize) -> usize {
         let slot = self.head.saturating_add(n);
         slot.checked_sub(self.slots.len()).unwrap_or(slot)
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_gives_the_item_back_and_loses_none() {
+    fn a_full_ring_returns_the_item() {
         let mut ring = ring(2);
         assert_eq!((ring.push(1), ring.push(2)), (Ok(()), Ok(())));
         assert_eq!((ring.push(3), ring.len()), (Err(3), 2));

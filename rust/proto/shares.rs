@@ -2,28 +2,28 @@
 
 //! Shares of the pages for Read chunks.
 //!
-//! A device's pages are divided in two budgets: an eighth belongs to all peers together that the
-//! server has not validated, the rest to the others. Neither can use up the other's. Within a budget,
-//! the fewer pages are left the fewer a connection may have.
+//! The pages of a device are divided into two budgets. One eighth belongs to all peers together that the
+//! server has not validated, the rest to the validated peers. Neither group can use up the budget of the
+//! other. Within a budget the share of each connection shrinks as fewer pages are left.
 
-/// One in so many of all pages is for peers that are not validated.
+/// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;
 
-/// The knowledge that the server has of a peer.
+/// The standing of a peer with the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// One of its Calls had a good file handle.
+    /// One of the peer's Calls had a valid file handle.
     Validated,
-    /// Anybody.
+    /// The peer has not been validated.
     #[default]
     Unvalidated,
 }
 
 impl Standing {
-    /// All of them; those with precedence come first.
+    /// All standings, in the order of their precedence.
     pub const ALL: [Self; 2] = [Self::Validated, Self::Unvalidated];
 
-    /// Returns its name.
+    /// Returns the name of the standing.
     pub fn name(self) -> &'static str {
         match self {
             Self::Validated => "validated",
@@ -32,18 +32,19 @@ impl Standing {
     }
 }
 
-/// The pages that all connections of a standing may have together.
+/// The pages of all connections with one standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
+    /// Pages of the budget.
     pages: usize,
-    /// The pages that one of them may have as long as it is alone.
+    /// Pages that one connection may have while it is alone.
     alone: usize,
 }
 
 impl Budget {
-    /// Returns the budget of `standing` of a device with `device` pages, where a validated connection
-    /// may have `alone` pages as long as it is alone. One Call of `largest` pages always fits into an
-    /// unused budget, if the device has twice as many.
+    /// Returns the budget of `standing` on a device with `device` pages. A validated connection may have
+    /// `alone` pages while it is alone. One Call of `largest` pages always fits into an unused budget if
+    /// the device has at least twice as many pages.
     pub fn new(standing: Standing, device: usize, alone: usize, largest: usize) -> Self {
         let part = (device / PART).max(largest).min(device);
         match standing {
@@ -58,19 +59,22 @@ impl Budget {
         }
     }
 
-    /// Returns how many pages it has.
+    /// Returns the number of pages of the budget.
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Returns true if `pages` more may be lent when `lent` are: some may always be when none are.
+    /// Returns true if `pages` more pages may be lent while `lent` are. A Call of any size may borrow
+    /// from an unused budget.
     pub fn fits(&self, lent: usize, pages: usize) -> bool {
         lent == 0 || lent.saturating_add(pages) <= self.pages
     }
 
-    /// Returns how many pages a connection may have when `lent` are lent, or promised: what it may
-    /// have alone as long as it is; and of `n` that take all they may, each leaves the next one the
-    /// same part of what it found.
+    /// Returns the number of pages that a connection may have while `lent` pages are lent or promised.
+    ///
+    /// The share is proportional to the pages that are left, and at most `alone`. So a connection that is
+    /// alone may have `alone` pages, and each of several connections that take their whole share leaves
+    /// the next one the same fraction of what it found.
     pub fn share(&self, lent: usize) -> usize {
         let left = self.pages.saturating_sub(lent);
         let others = self.pages.saturating_sub(self.alone);
@@ -90,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budgets_are_all_pages_and_an_eighth_is_for_strangers() {
+    fn the_budgets_divide_all_pages_one_to_seven() {
         for (device, strangers) in [(16384, 2048), (8224, 1028), (4224, 1028), (4194304, 524288)] {
             let budgets = Standing::ALL.map(|standing| budget(standing, device).pages());
             assert_eq!(budgets, [device - strangers, strangers]);
@@ -107,12 +111,12 @@ mod tests {
                 assert!(budget.fits(1, budget.pages() - 1));
             }
         }
-        // Also one that never fits goes on when it is alone.
+        // A Call that exceeds the budget is served while it is alone.
         assert!(budget(Standing::Validated, 0).fits(0, LARGEST));
     }
 
     #[test]
-    fn many_that_take_all_they_may_leave_some() {
+    fn many_connections_that_take_their_share_leave_some_pages() {
         for standing in Standing::ALL {
             let budget = budget(standing, 16384);
             let mut lent = 0;
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_may_have_all_if_it_is_to() {
+    fn a_connection_may_have_all_pages_if_so_configured() {
         let budget = Budget::new(Standing::Validated, 16384, 4194304, LARGEST);
         assert_eq!(budget.share(10000), 4194304);
     }

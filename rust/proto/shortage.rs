@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shortages: when Calls wait too long for pages, and which connections keep these from them.
+//! Page shortages: the Calls that wait too long for pages, and the connections that keep pages from them.
 //!
-//! The server looks at its queues at fixed intervals while anything waits. [`Queue`] finds that Calls
-//! have waited for two intervals, [`Holder`] that a connection has done too little for as long, and
-//! [`Largest`] which of these connections is to be closed. While Calls still leave the queue, as under
-//! load that is only heavy, a connection has more time.
+//! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits. [`Queue`]
+//! finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections that have filled
+//! too few of their pages during as many intervals. [`Largest`] selects the connection to close. A
+//! connection has more time while Calls still leave the queue, as they do under mere load.
 
-/// Intervals that Calls wait, and that a connection does nothing, before that matters.
+/// Intervals after which a waiting Call is late and a connection that fills too few pages is unserved.
 pub const INTERVALS: u32 = 2;
 
-/// Intervals for which a connection may do too little while Calls leave the queue.
+/// Successive looks at which a connection may be unserved while Calls leave the queue.
 const PATIENCE: u32 = 6;
 
-/// The Calls that wait in a queue, as pages.
+/// A queue of Calls that wait for pages. Calls are counted in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Pages of all Calls that have left the queue; wraps around.
     left: u32,
-    /// The value of `left` when the last Call that waited at the mark leaves.
+    /// Value of `left` once the last Call that waited at the mark has left.
     mark: u32,
-    /// Looks since the mark, itself included; 0 if there is no mark.
+    /// Looks since the mark, including the one that set it; 0 without a mark.
     looks: u32,
-    /// The value of `left` at the last look, and the number of looks since it changed.
+    /// Value of `left` at the last look.
     seen: u32,
+    /// Looks since `left` changed.
     still: u32,
 }
 
 impl Queue {
-    /// A Call of `pages` pages leaves the queue, as the first one.
+    /// Notes that the first Call of the queue, a Call of `pages` pages, has left it.
     pub fn leave(&mut self, pages: u32) {
         self.left = self.left.wrapping_add(pages);
     }
 
-    /// Looks at the queue, in which Calls of `waiting` pages wait; returns the pages of those that
+    /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls that
     /// have waited for [`INTERVALS`].
     pub fn look(&mut self, waiting: u32) -> u32 {
         self.still = match self.seen == self.left {
@@ -45,7 +46,7 @@ impl Queue {
         if waiting == 0 {
             self.looks = 0;
         } else if self.looks == 0 || late == 0 || late > waiting {
-            // All that waited at the mark have left: what waits now is the next to be watched.
+            // All Calls that waited at the mark have left. The Calls that wait now get the next mark.
             self.mark = self.left.wrapping_add(waiting);
             self.looks = 1;
         } else {
@@ -57,8 +58,8 @@ impl Queue {
         }
     }
 
-    /// Returns for how many successive looks a connection may be unserved, by the last look: for none if no
-    /// Call has left the queue for [`INTERVALS`].
+    /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at the
+    /// last look, no Call had left the queue for [`INTERVALS`].
     pub fn patience(&self) -> u32 {
         match self.still >= INTERVALS {
             true => 0,
@@ -66,32 +67,35 @@ impl Queue {
         }
     }
 
-    /// Something was done about those that are late: gives it as long to work.
+    /// Restarts the wait of the late Calls after pages were reclaimed for them.
     pub fn restart(&mut self) {
         self.looks = 0;
     }
 }
 
-/// The pages that a connection holds and has filled, at the last looks.
+/// The pages that a connection has held and filled at the last looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of the last look.
+    /// Number of the last look.
     at: u32,
-    /// Successive looks at which it has had pages under RDMA Read.
+    /// Successive looks at which the connection had pages under RDMA Read.
     looks: u32,
-    /// The pages that it had at the last look and at the one before, and that its completed Reads had
-    /// filled by then; the latter wrap around.
+    /// Pages that the connection had at the last look and at the one before.
     held: [u32; 2],
+    /// Pages that its completed Reads had filled by these looks; wraps around.
     filled: [u32; 2],
-    /// Successive looks at which it was unserved.
+    /// Successive looks at which the connection was unserved.
     unserved: u32,
 }
 
 impl Holder {
-    /// Looks at a connection that has `held` pages under RDMA Read, and whose completed Reads have
-    /// filled `filled` pages since it was made; `at` numbers looks, and there are `per_second` of
-    /// them. It is unserved if the peer has made it fill so few during [`INTERVALS`] that it would keep
-    /// the pages that it had for more than `seconds`. Returns for how many successive looks it was.
+    /// Looks at a connection that has `held` pages under RDMA Read and whose completed Reads have filled
+    /// `filled` pages in total. `at` is the number of the look; the watchdog looks `per_second` times per
+    /// second.
+    ///
+    /// The connection is unserved if its peer has filled pages so slowly during [`INTERVALS`] that it
+    /// would need more than `seconds` to fill the pages that the connection had. Returns the number of
+    /// successive looks at which the connection was unserved.
     pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> u32 {
         let follows = self.looks > 0 && at == self.at.wrapping_add(1);
         self.looks = match (held, follows) {
@@ -116,7 +120,7 @@ impl Holder {
     }
 }
 
-/// The largest of those that are added.
+/// The candidate with the most pages.
 pub struct Largest<T>(Option<(u32, T)>);
 
 impl<T> Default for Largest<T> {
@@ -126,15 +130,16 @@ impl<T> Default for Largest<T> {
 }
 
 impl<T> Largest<T> {
-    /// Adds the one that `one` returns and that has `pages` pages, if no other has as many.
-    pub fn add(&mut self, pages: u32, one: impl FnOnce() -> T) {
+    /// Adds a candidate with `pages` pages, which `candidate` returns. It is kept if it has more pages
+    /// than all before it.
+    pub fn add(&mut self, pages: u32, candidate: impl FnOnce() -> T) {
         let most = self.0.as_ref().map_or(0, |largest| largest.0);
         if pages > most {
-            self.0 = Some((pages, one()));
+            self.0 = Some((pages, candidate()));
         }
     }
 
-    /// Returns it with its pages.
+    /// Returns the largest candidate and its pages, or `None` if no candidate had any.
     pub fn take(self) -> Option<(u32, T)> {
         self.0
     }
@@ -148,7 +153,7 @@ mod tests {
     fn calls_are_late_after_two_intervals() {
         let mut queue = Queue::default();
         assert_eq!([(); 5].map(|()| queue.look(300)), [0, 0, 300, 300, 300]);
-        // One has left, another has come: the rest of the first is late, and not the other.
+        // One Call has left and another one was added: the rest of the old Calls is late, the new one is not.
         queue.leave(100);
         assert_eq!(queue.look(350), 200);
         queue.leave(200);
@@ -164,7 +169,7 @@ mod tests {
     #[test]
     fn calls_that_leave_in_time_are_never_late() {
         let mut queue = Queue::default();
-        // Always some wait, none for longer than one interval.
+        // Some Calls wait at each look, but none for longer than one interval.
         for turn in 0..1000u32 {
             let waiting = 100 + turn % 7;
             assert_eq!(queue.look(waiting), 0, "{turn}");
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_have_more_time_while_calls_leave() {
+    fn patience_lasts_while_calls_leave() {
         let mut queue = Queue::default();
         let mut patience = |leaves| {
             queue.leave(leaves);
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_about_them_has_as_long() {
+    fn a_restart_gives_late_calls_another_two_intervals() {
         let mut queue = Queue {
             left: u32::MAX - 5,
             ..Queue::default()
@@ -198,7 +203,8 @@ mod tests {
         assert_eq!([(); 3].map(|()| queue.look(3)), [0, 0, 3]);
     }
 
-    /// Returns the results of looks at a connection with `held` pages that fills `filled` between them.
+    /// Looks at a connection with `held` pages that fills `filled` pages between two looks. Returns the
+    /// looks at which it is unserved.
     fn looks<const N: usize>(held: u32, filled: u32) -> [bool; N] {
         let mut holder = Holder::default();
         let mut at = u32::MAX - 1;
@@ -211,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_fills_nothing_is_found_after_two_intervals() {
+    fn a_holder_that_fills_no_page_is_unserved_after_two_intervals() {
         assert_eq!(looks(1, 0), [false, false, true, true]);
         assert_eq!(looks(0, 0), [false; 4]);
     }
 
     #[test]
-    fn a_holder_that_fills_enough_is_never_found() {
-        // 300 pages in 15 seconds are 10 in each interval.
+    fn a_holder_that_fills_enough_is_never_unserved() {
+        // 300 pages in 15 seconds are 10 pages in each interval.
         assert_eq!(looks(300, 10), [false; 8]);
         assert_eq!(looks(300, 9), [false, false, true, true]);
         assert_eq!(looks(16384, 257), [false, false, true, true]);
@@ -244,7 +250,7 @@ mod tests {
             assert_eq!(holder.look(at, 9, 0, 2, 15), 0, "{at}");
         }
         assert_eq!(holder.look(12, 9, 0, 2, 15), 1);
-        // It had none in between.
+        // The connection holds no page at this look.
         assert_eq!(holder.look(13, 0, 0, 2, 15), 0);
         assert_eq!(
             [14, 15, 16, 17].map(|at| holder.look(at, 9, 0, 2, 15)),
@@ -253,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_is_the_first_that_has_the_most() {
+    fn the_first_of_the_largest_candidates_is_kept() {
         let mut largest = Largest::default();
         for (i, pages) in [0, 5, 9, 1, 9, 2].into_iter().enumerate() {
             largest.add(pages, || i);

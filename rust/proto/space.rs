@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reply memory: decides if nfsd may take another Call of a connection.
+//! Reply memory: the decision on whether nfsd may take another Call of a connection.
 //!
-//! A peer that takes no Replies keeps their pages. While the device has pages left, its share ends
-//! at its limit. When the device has none left, a connection gets one Call at a time, and none while it
-//! holds more than [`UNSIGNALLED`] pages. So the pages of all Replies exceed the limit of the device by at
-//! most that and one Reply for each connection, and one for each Call that was running when the limit was
-//! reached.
+//! The pages of a Reply stay in use until the peer has taken it, so a peer that takes no Replies keeps
+//! their pages. While the device has pages left, a connection may hold pages up to its limit. When the
+//! device has none left, each connection gets one Call at a time, and none while it holds more than
+//! [`UNSIGNALLED`] pages. So the pages of all Replies exceed the limit of the device by at most
+//! [`UNSIGNALLED`] pages and one Reply for each connection, and by one Reply for each Call that was
+//! running when the limit was reached.
 //!
 //! A connection without space has a running Call, or holds a Reply whose Send is signalled. Both end, and
 //! the caller decides again when they do. No connection waits for another one.
 
 use crate::sq::Signals;
 
-/// Pages of Replies that the peer may have taken without a completion that says so. Each of these Replies
-/// has its send buffer only, and its Send is not signalled: it is retired with a later one.
+/// The most pages of Replies that the peer may have taken without a completion. Each of these Replies
+/// has only its send buffer, and its Send is unsignalled: a later completion retires it.
 pub const UNSIGNALLED: i32 = Signals::MAX_UNSIGNALLED as i32;
 
-/// The state of a connection and of its device that the decision needs.
+/// The state of a connection and of its device that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Pages that the Replies of the connection hold.
     pub held: i32,
-    /// Calls of the connection that nfsd threads have at hand.
+    /// Calls of the connection that nfsd threads are working on.
     pub running: i32,
-    /// Pages that the Replies of the connection may hold.
+    /// The most pages that the Replies of the connection may hold.
     pub limit: u32,
-    /// Pages that are left of the device's limit; 0 or less when it is reached.
+    /// Pages that are left of the limit of the device; 0 or less when the limit is reached.
     pub left: i64,
 }
 
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_its_limit_or_what_is_left() {
+    fn a_connection_may_hold_its_limit_or_the_pages_that_are_left() {
         assert!(Standing { held: 9, ..IDLE }.has_space());
         assert!(!Standing { held: 10, ..IDLE }.has_space());
         assert!(Standing {

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send-queue accounting.
+//! Accounting of the entries of a send queue, and the choice of the Sends that are signalled.
 //!
-//! Work requests complete in the order of posting and a completion stands for all that were posted
-//! before it, so the queue is a ring of entries named by wrapping sequence numbers.
+//! Work requests complete in the order in which they were posted, and a completion stands for all work
+//! requests that were posted before. So the entries form a ring. Wrapping sequence numbers name them.
 
-/// The entries of a send queue.
+/// The entries of a send queue: a ring of slots.
 ///
 /// # Invariants
 ///
 /// `outstanding` is at most `depth`; `slot` is less than `depth`, or 0 if that is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqSlots {
+    /// Entries that can be outstanding at a time.
     depth: u32,
-    /// Sequence number of the oldest outstanding entry, or of the next one if there is none.
+    /// Sequence number of the oldest outstanding entry, or of the next entry if none is outstanding.
     oldest: u32,
-    /// Slot of that entry. Sequence numbers wrap at a power of two, slots at `depth`.
+    /// Slot of the entry `oldest`. It is stored because sequence numbers wrap at a power of two and
+    /// slots wrap at `depth`.
     slot: u32,
+    /// Entries that were posted and have not completed.
     outstanding: u32,
 }
 
 impl SqSlots {
-    /// Makes an empty queue of `depth` entries.
+    /// Returns an empty queue with room for `depth` entries.
     pub fn new(depth: u32) -> Self {
         Self {
             depth,
@@ -31,12 +34,12 @@ impl SqSlots {
         }
     }
 
-    /// Returns how many entries can be posted.
+    /// Returns the number of entries that can be posted.
     pub fn room(&self) -> u32 {
         self.depth.saturating_sub(self.outstanding)
     }
 
-    /// Returns how many entries are outstanding.
+    /// Returns the number of outstanding entries.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
@@ -51,8 +54,8 @@ impl SqSlots {
         (!self.is_empty()).then_some(self.oldest)
     }
 
-    /// Takes `n` entries and returns the sequence number of the first, the others follow it
-    /// (wrapping); `None` if there is no room for all of them.
+    /// Adds `n` entries with consecutive sequence numbers, which wrap around. Returns the first sequence
+    /// number, or `None` if the queue has no room for all `n`.
     pub fn post(&mut self, n: u32) -> Option<u32> {
         if n > self.room() {
             return None;
@@ -62,8 +65,8 @@ impl SqSlots {
         Some(first)
     }
 
-    /// Entry `seq` has completed: gives back all up to and including it and returns their number,
-    /// 0 if `seq` is not outstanding.
+    /// Retires all entries up to the completed entry `seq`. Returns their number, which is 0 if `seq` is
+    /// not outstanding.
     pub fn retire(&mut self, seq: u32) -> u32 {
         let before = seq.wrapping_sub(self.oldest);
         if before >= self.outstanding {
@@ -77,41 +80,42 @@ impl SqSlots {
         retired
     }
 
-    /// Returns the index of outstanding entry `seq` in a table of `depth` entries; outstanding
-    /// entries never share one.
+    /// Returns the slot of the outstanding entry `seq`: an index into a table of `depth` elements. No two
+    /// outstanding entries have the same slot.
     pub fn slot(&self, seq: u32) -> usize {
         self.wrap(seq.wrapping_sub(self.oldest)) as usize
     }
 
-    /// Returns the slot `n` entries behind the oldest.
+    /// Returns the slot of the entry `n` entries behind the oldest.
     fn wrap(&self, n: u32) -> u32 {
         u64::from(self.slot)
             .saturating_add(u64::from(n))
             .checked_rem(u64::from(self.depth))
-            // A remainder of a 32-bit number has 32 bits.
+            // A remainder of a 32-bit divisor has 32 bits.
             .map_or(0, |slot| slot as u32)
     }
 }
 
-/// Decides which Sends ask for a completion.
+/// Selects the Sends that are signalled.
 ///
-/// A Send that holds nothing but its own small buffer may wait for a later one's completion; an
-/// idle connection then parks at most [`Signals::MAX_UNSIGNALLED`] of them.
+/// A Send that holds only its send buffer may be unsignalled; a later completion retires it. So an idle
+/// connection keeps at most [`Signals::MAX_UNSIGNALLED`] send buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
+    /// Unsignalled Sends since the last signalled one.
     unsignalled: u32,
 }
 
 impl Signals {
-    /// Most Sends in a row without a completion.
+    /// The most successive Sends that are unsignalled.
     pub const MAX_UNSIGNALLED: u32 = 3;
 
-    /// Starts with none unsignalled.
+    /// Returns the state before the first Send.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the next Send is signalled; one that `holds_resources` always is.
+    /// Returns true if the next Send is signalled. A Send that holds more than its send buffer always is.
     pub fn next(&mut self, holds_resources: bool) -> bool {
         let signalled = holds_resources || self.unsignalled >= Self::MAX_UNSIGNALLED;
         self.unsignalled = if signalled {
@@ -134,7 +138,7 @@ mod tests {
             oldest: start,
             ..SqSlots::new(depth)
         };
-        // Outstanding entries: sequence number and slot.
+        // Sequence number and slot of each outstanding entry.
         let mut model = VecDeque::new();
         for _ in 0..2000 {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_entry_is_named_while_there_is_one() {
+    fn the_oldest_outstanding_entry_is_known() {
         let mut queue = SqSlots {
             oldest: u32::MAX,
             ..SqSlots::new(4)
@@ -184,14 +188,14 @@ mod tests {
             (Some(u32::MAX), Some(u32::MAX))
         );
         assert_eq!((queue.retire(u32::MAX), queue.oldest()), (1, Some(0)));
-        // More behind it change nothing, nor does an entry that is not outstanding.
+        // Neither newer entries nor the completion of an entry that is not outstanding change it.
         assert_eq!((queue.post(1), queue.oldest()), (Some(2), Some(0)));
         assert_eq!((queue.retire(3), queue.oldest()), (0, Some(0)));
         assert_eq!((queue.retire(2), queue.oldest()), (3, None));
     }
 
     #[test]
-    fn a_queue_without_depth_takes_nothing() {
+    fn a_queue_of_depth_zero_has_no_room() {
         let mut queue = SqSlots::new(0);
         assert_eq!((queue.room(), queue.post(1), queue.retire(0)), (0, None, 0));
         assert_eq!((queue.slot(5), queue.is_empty()), (0, true));

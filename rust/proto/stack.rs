@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A store of bounded length over slots that were allocated beforehand, which can get more of them.
+//! A stack over preallocated slots: pushing never allocates. The caller can replace the slots by more.
 
 use core::ops::DerefMut;
 
-/// A last-in-first-out store over `slots`, such as a vector of `Option<T>`.
+/// A last-in-first-out stack over `slots`, such as a vector of `Option<T>`.
 ///
 /// # Invariants
 ///
-/// The first `len` slots hold an item each; the others hold none.
+/// Each of the first `len` slots holds an item; the other slots are empty.
 pub struct Stack<S> {
     slots: S,
     len: usize,
 }
 
 impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
-    /// Makes an empty store of as many items as there are slots; an item that is in one is dropped.
+    /// Returns an empty stack with room for as many items as there are slots. Drops items in the slots.
     pub fn new(mut slots: S) -> Self {
         slots.fill_with(|| None);
-        // INVARIANT: No slot holds an item.
+        // INVARIANT: All slots are empty.
         Self { slots, len: 0 }
     }
 
@@ -32,16 +32,16 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
         self.len == 0
     }
 
-    /// Returns how many items there is room for, those included that it has.
+    /// Returns the number of slots.
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// Adds `item`.
+    /// Pushes `item`.
     ///
     /// # Errors
     ///
-    /// The item, if all slots are taken.
+    /// Returns the item if no slot is empty.
     pub fn push(&mut self, item: T) -> Result<(), T> {
         match self.slots.get_mut(self.len) {
             Some(slot) => *slot = Some(item),
@@ -51,7 +51,7 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
         Ok(())
     }
 
-    /// Takes the item that was added last.
+    /// Removes and returns the item that was pushed last.
     pub fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
         let item = self.slots.get_mut(last)?.take()?;
@@ -59,9 +59,9 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
         Some(item)
     }
 
-    /// Moves all items to `slots` if these are more than it has, and returns the slots that are not
-    /// needed. Whoever has allocated `slots` need not know what others have done meanwhile: no item is
-    /// ever lost, and room never shrinks.
+    /// Moves all items to `slots` if these are more than the present slots. Returns the slots that are
+    /// not used. Two callers that have allocated slots at the same time may call this in any order: no
+    /// item is lost, and the number of slots never shrinks.
     pub fn widen(&mut self, mut slots: S) -> S {
         if slots.len() <= self.slots.len() {
             return slots;
@@ -69,7 +69,7 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
         for (to, from) in slots.iter_mut().zip(self.slots.iter_mut()) {
             *to = from.take();
         }
-        // INVARIANT: The items are in the slots that they were in, and the others hold none.
+        // INVARIANT: The items have kept their indices, and the other slots are empty.
         core::mem::swap(&mut self.slots, &mut slots);
         slots
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_again() {
+    fn items_are_returned_in_reverse_order() {
         let mut stack = Stack::new(slots(2));
         assert_eq!(
             [stack.push(1), stack.push(2), stack.push(3)],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_without_slots_takes_nothing() {
+    fn a_stack_without_slots_refuses_items() {
         let mut stack = Stack::new(slots(0));
         assert_eq!(
             (stack.push(1), stack.pop(), stack.capacity()),
@@ -107,10 +107,10 @@ mod tests {
         );
     }
 
-    /// Two refills allocate slots at the same time; the one with fewer of them is the later one, and
-    /// items have come to the room of the other.
+    /// Two callers have allocated slots at the same time. The one with fewer slots is the second one, and
+    /// items were pushed in between.
     #[test]
-    fn the_later_of_two_that_widen_loses_no_item() {
+    fn the_second_of_two_widenings_loses_no_item() {
         let mut stack = Stack::new(slots(2));
         assert_eq!((stack.push(0), stack.push(1)), (Ok(()), Ok(())));
         let (fewer, more) = (slots(4), slots(8));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XDR words of a message: reading, writing, padding (RFC 4506).
+//! Reading, writing and padding of XDR words (RFC 4506).
 
-/// Returns how many bytes of padding follow an XDR item of `len` bytes: 0..=3.
+/// Returns the number of pad bytes that follow an XDR item of `len` bytes: 0 to 3.
 pub(crate) const fn pad(len: u32) -> u32 {
     len.wrapping_neg() & 3
 }
 
-/// Returns `len` with its XDR padding, in bytes.
+/// Returns the number of bytes of an XDR item of `len` bytes with its pad.
 pub(crate) const fn padded(len: u32) -> Option<u32> {
     len.checked_add(pad(len))
 }
 
-/// Returns the bytes of `msg` from `at` on, `N` of them.
+/// Returns the `N` bytes of `msg` that begin at byte `at`.
 pub(crate) fn bytes<const N: usize>(msg: &[u8], at: u32) -> Option<&[u8; N]> {
     let (_, rest) = msg.split_at_checked(at as usize)?;
     rest.first_chunk()
@@ -23,7 +23,7 @@ pub(crate) fn word(msg: &[u8], at: u32) -> Option<u32> {
     bytes(msg, at).map(|word| u32::from_be_bytes(*word))
 }
 
-/// Reads words one after the other.
+/// Reads successive words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     msg: &'a [u8],
@@ -31,7 +31,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the beginning of `msg`.
+    /// Returns a reader at the beginning of `msg`.
     pub(crate) fn new(msg: &'a [u8]) -> Self {
         Self { msg, at: 0 }
     }
@@ -41,14 +41,14 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Takes the next word.
+    /// Reads the next word.
     pub(crate) fn word(&mut self) -> Option<u32> {
         let value = word(self.msg, self.at)?;
         self.at = self.at.checked_add(4)?;
         Some(value)
     }
 
-    /// Skips `count` items of `size` bytes each, all of which must be there.
+    /// Skips `count` items of `size` bytes each. Returns `None` if the message ends before their end.
     pub(crate) fn skip(&mut self, count: u32, size: u32) -> Option<()> {
         let at = self.at.checked_add(count.checked_mul(size)?)?;
         if at as usize > self.msg.len() {
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes words one after the other.
+/// Writes successive words.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
@@ -67,17 +67,17 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts at the beginning of `out`.
+    /// Returns a writer at the beginning of `out`.
     pub(crate) fn new(out: &'a mut [u8]) -> Self {
         Self { out, at: 0 }
     }
 
-    /// Returns how many bytes were written.
+    /// Returns the number of bytes that were written.
     pub(crate) fn len(&self) -> usize {
         self.at as usize
     }
 
-    /// Appends a word; `None` when there is no room for it.
+    /// Appends a word. Returns `None` if `out` has no room for it.
     pub(crate) fn word(&mut self, value: u32) -> Option<()> {
         let (_, rest) = self.out.split_at_mut_checked(self.at as usize)?;
         *rest.first_chunk_mut()? = value.to_be_bytes();
