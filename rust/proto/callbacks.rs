@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits for reverse-direction Calls, the callbacks of the server to one client (RFC 8167, section
-//! 4.1).
+//! Credits for reverse-direction Calls, the callbacks of the server to one client (RFC 8167,
+//! section 4.1).
 //!
-//! sunrpc gives up a callback without a timely reply and then makes the next one as if the first did
-//! not exist. The client still holds the first one, so this module counts it until the client answers
-//! it or must have lost it.
+//! sunrpc gives up a callback without a timely reply and then makes the next one as if the first
+//! did not exist. The client still holds the first one, so this module counts it until the client
+//! answers it or must have lost it.
 
-/// Returns the most callbacks that sunrpc may have in flight to a client that grants `granted` credits:
-/// half as many.
+/// Returns the most callbacks that sunrpc may have in flight to a client that grants `granted`
+/// credits: half as many.
 ///
-/// Linux's client has two buffers for each credit that it grants. It can use the second one again only
-/// when the Send of its reply has completed, and it asks for a completion with some of its Sends only.
-/// It disconnects if no buffer is left for a callback (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
+/// Linux's client has two buffers for each credit that it grants. It can use the second one again
+/// only when the Send of its reply has completed, and it asks for a completion with some of its
+/// Sends only. It disconnects if no buffer is left for a callback
+/// (net/sunrpc/xprtrdma/backchannel.c, frwr_ops.c).
 pub fn under_way(granted: u32) -> u32 {
     (granted / 2).max(1)
 }
@@ -51,8 +52,8 @@ pub struct Unanswered<const MOST: usize> {
 }
 
 impl<const MOST: usize> Default for Unanswered<MOST> {
-    /// Returns a state without callbacks. Before its first reply a client grants one credit (RFC 8166,
-    /// section 3.3.3).
+    /// Returns a state without callbacks. Before its first reply a client grants one credit (RFC
+    /// 8166, section 3.3.3).
     fn default() -> Self {
         Self {
             calls: [None; MOST],
@@ -66,17 +67,18 @@ impl<const MOST: usize> Default for Unanswered<MOST> {
 impl<const MOST: usize> Unanswered<MOST> {
     /// Counts the callback `xid`, which is about to be sent.
     ///
-    /// If all credits are in use and the oldest callback is older than `patience` seconds, that one is
-    /// considered lost. Otherwise a client that never answers would never get a callback again.
+    /// If all credits are in use and the oldest callback is older than `patience` seconds, that one
+    /// is considered lost. Otherwise a client that never answers would never get a callback again.
     ///
-    /// At most `MOST` callbacks are sent between two Replies to the client, unless no Reply was sent for
-    /// more than `patience` seconds. Linux's client reposts a Receive that a callback has used when one
-    /// of its own Calls gets a Reply; it has as many spare Receives as twice the credits that it grants
-    /// (net/sunrpc/xprtrdma/rpc_rdma.c, `rpcrdma_reply_handler`).
+    /// At most `MOST` callbacks are sent between two Replies to the client, unless no Reply was
+    /// sent for more than `patience` seconds. Linux's client reposts the Receives that callbacks
+    /// have used only when a Call gets its Reply; it has as many spare Receives as twice the
+    /// credits that it grants (net/sunrpc/xprtrdma/rpc_rdma.c, `rpcrdma_reply_handler`).
     ///
     /// # Errors
     ///
-    /// Returns [`NoCredit`] if the callback would exceed the client's credits or one of these limits.
+    /// Returns [`NoCredit`] if the callback would exceed the client's credits or one of these
+    /// limits.
     pub fn on_call(&mut self, xid: u32, patience: u32) -> Result<Counted, NoCredit> {
         if self.calls.iter().flatten().any(|call| call.xid == xid) {
             return Ok(Counted::Again);
@@ -112,8 +114,8 @@ impl<const MOST: usize> Unanswered<MOST> {
 
     /// Removes the callback `xid`, which the client has answered. Returns true if it was counted.
     ///
-    /// `granted` is the number of credits in a reply, taken as at least 1 (RFC 8166, section 3.3.1). It
-    /// is `None` for an RDMA_ERROR, whose credits are not used.
+    /// `granted` is the number of credits in a reply, taken as at least 1 (RFC 8166, section
+    /// 3.3.1). It is `None` for an RDMA_ERROR, whose credits are not used.
     pub fn on_answer(&mut self, xid: u32, granted: Option<u32>) -> bool {
         let is_it = |slot: &&mut Option<Call>| slot.is_some_and(|call| call.xid == xid);
         let Some(slot) = self.calls.iter_mut().find(is_it) else {

@@ -10,8 +10,8 @@ use crate::error::Reason;
 use crate::wire;
 use crate::wire::Reader;
 
-/// The most Write chunks that the server accepts in a Call. RFC 8267, section 6.4.2, demands at least
-/// one.
+/// The most Write chunks that the server accepts in a Call. RFC 8267, section 6.4.2, demands at
+/// least one.
 pub const MAX_WRITE_CHUNKS: u32 = 16;
 
 /// Bytes of a segment on the wire: handle, length, offset.
@@ -236,7 +236,8 @@ impl Chunk {
     }
 }
 
-/// A Write chunk or a Reply chunk. Its segments are filled in their order (RFC 8166, section 3.4.6).
+/// A Write chunk or a Reply chunk. Its segments are filled in their order (RFC 8166, section
+/// 3.4.6).
 #[derive(Clone, Copy, Debug)]
 pub struct WriteChunk<'m> {
     message: &'m [u8],

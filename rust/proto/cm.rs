@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Private data of connection requests and replies, and the inline thresholds that follow from it (RFC
-//! 8797, section 4).
+//! Private data of connection requests and replies, and the inline thresholds that follow from it
+//! (RFC 8797, section 4).
 
 /// First word of the private data.
 const MAGIC: u32 = 0xf6ab_0e18;
@@ -41,9 +41,9 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Parses the private data of a connection request. It may be absent or belong to another protocol.
-    /// Another layer may have put bytes before it, so the magic number is searched for (RFC 8797,
-    /// section 5.2).
+    /// Parses the private data of a connection request. It may be absent or belong to another
+    /// protocol. Another layer may have put bytes before it, so the magic number is searched for
+    /// (RFC 8797, section 5.2).
     pub fn parse(private: &[u8]) -> Self {
         let mut found = private.windows(LEN).filter_map(<[u8]>::first_chunk);
         match found.find(|bytes| bytes.starts_with(&MAGIC.to_be_bytes())) {
@@ -56,11 +56,11 @@ impl Peer {
         }
     }
 
-    /// Returns the private data that declares these properties. Sizes are rounded down to whole KiB,
-    /// from 1 to 256.
+    /// Returns the private data that declares these properties. Sizes are rounded down to whole
+    /// KiB, from 1 to 256.
     ///
-    /// A peer expects Send With Invalidate only if both sides have declared support for it (RFC 8797,
-    /// section 4.1).
+    /// A peer expects Send With Invalidate only if both sides have declared support for it (RFC
+    /// 8797, section 4.1).
     pub fn private_data(&self) -> [u8; LEN] {
         let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
         let flags = match self.remote_invalidation {
@@ -84,8 +84,8 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Returns the smaller size of both sides for each direction (RFC 8797, section 4.2), and remote
-    /// invalidation if both sides support it.
+    /// Returns the smaller size of both sides for each direction (RFC 8797, section 4.2), and
+    /// remote invalidation if both sides support it.
     pub fn negotiate(ours: &Peer, theirs: &Peer) -> Self {
         Self {
             receive: ours.receive.min(theirs.send),

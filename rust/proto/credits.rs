@@ -2,23 +2,24 @@
 
 //! Credits of one connection (RFC 8166, section 3.3).
 //!
-//! Each Reply carries a grant: the number of Calls that the client may have unanswered. The grant grows
-//! by one with each Reply to a client that uses it. The watchdog looks at each client at intervals and
-//! halves the grant of a client that does not use it. A client uses its grant if the number of its Calls
-//! since the last look, or the most that were unanswered at a time, is at least the grant. The Calls that
-//! are unanswered at the time of the look are not counted alone: others may still be on the wire.
+//! Each Reply carries a grant: the number of Calls that the client may have unanswered. The grant
+//! grows by one with each Reply to a client that uses it. The watchdog looks at each client at
+//! intervals and halves the grant of a client that does not use it. A client uses its grant if the
+//! number of its Calls since the last look, or the most that were unanswered at a time, is at least
+//! the grant. The Calls that are unanswered at the time of the look are not counted alone: others
+//! may still be on the wire.
 //!
-//! No grant exceeds the credits that posted Receive buffers back. [`Credits::asks_for_more`] returns
-//! true when the grant comes near that number; the caller then makes buffers and calls
-//! [`Credits::set_backed`]. A look at a client that does not use its grant lowers the number of backed
-//! credits, but not below the grant that the client may still be using: it learns of a lower grant only
-//! with its next Replies.
+//! No grant exceeds the credits that posted Receive buffers back. [`Credits::asks_for_more`]
+//! returns true when the grant comes near that number; the caller then makes buffers and calls
+//! [`Credits::set_backed`]. A look at a client that does not use its grant lowers the number of
+//! backed credits, but not below the grant that the client may still be using: it learns of a lower
+//! grant only with its next Replies.
 //!
-//! A client that exceeds its grant finds no buffer for its next message and harms only itself. The server
-//! enforces the room for Calls alone.
+//! A client that exceeds its grant finds no buffer for its next message and harms only itself. The
+//! server enforces the room for Calls alone.
 //!
-//! Messages other than Calls cost no credit. A client may send as many unsolicited ones as Calls, plus
-//! a fixed number.
+//! Messages other than Calls cost no credit. A client may send as many unsolicited ones as Calls,
+//! plus a fixed number.
 
 /// The first grant of a connection, unless its limit is lower.
 pub const START: u32 = 8;
@@ -70,8 +71,8 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// Returns the credits of a new connection: [`START`], at most `limit` and at least 1, all backed by
-    /// buffers. The server has room for `room` unanswered Calls.
+    /// Returns the credits of a new connection: [`START`], at most `limit` and at least 1, all
+    /// backed by buffers. The server has room for `room` unanswered Calls.
     pub fn new(limit: u32, room: u32) -> Self {
         let grant = START.min(limit).max(1);
         Self {
@@ -110,8 +111,8 @@ impl Credits {
         self.held
     }
 
-    /// Counts a received Call that asks for `requested` credits. `requested` is `None` for a malformed
-    /// message that may be a Call, whose credits are not used (RFC 8167, section 4.1).
+    /// Counts a received Call that asks for `requested` credits. `requested` is `None` for a
+    /// malformed message that may be a Call, whose credits are not used (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///
@@ -128,15 +129,16 @@ impl Credits {
         Ok(())
     }
 
-    /// Returns the grant for the Reply to a Call: at least 1, and otherwise at most `limit`. The Call
-    /// stays unanswered until [`Self::on_end`].
+    /// Returns the grant for the Reply to a Call: at least 1, and otherwise at most `limit`. The
+    /// Call stays unanswered until [`Self::on_end`].
     pub fn on_reply(&mut self, limit: u32) -> u32 {
         self.limit = limit;
         let grown = self.grant.saturating_add(u32::from(self.is_used()));
         // INVARIANT: At least 1, as `backed` is; at most `backed`.
         self.grant = grown.min(self.ceiling()).min(self.backed);
         let granted = self.grant.min(self.requested).max(1);
-        // Each Reply ends one Call, so a client with a larger grant comes down by one to this grant.
+        // Each Reply ends one Call, so a client with a larger grant comes down by one to this
+        // grant.
         self.held = granted.max(self.held.saturating_sub(1));
         self.waiting = self.waiting.saturating_add(1);
         granted
@@ -147,8 +149,8 @@ impl Credits {
         self.limit.min(self.requested.max(START)).max(1)
     }
 
-    /// Returns the number of credits that should be backed: twice the present one for a client that uses
-    /// nearly all of it.
+    /// Returns the number of credits that should be backed: twice the present one for a client that
+    /// uses nearly all of it.
     pub fn wanted(&self) -> u32 {
         let is_near = self.grant.saturating_add(self.backed / 4) >= self.backed;
         if !is_near || !self.is_used() {
@@ -189,16 +191,16 @@ impl Credits {
         self.calls.max(self.peak) >= self.grant
     }
 
-    /// Ends a Call: its Reply is posted, or the Call never gets a Reply. In the second case a Reply that
-    /// still waits is taken for posted, and the client counts one Call more than the server.
+    /// Ends a Call: its Reply is posted, or the Call never gets a Reply. In the second case a Reply
+    /// that still waits is taken for posted, and the client counts one Call more than the server.
     pub fn on_end(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// Looks at the client and begins the next interval. If the client did not use its grant, the next
-    /// Replies grant less, and the client needs fewer buffers once it knows. Returns the number of
-    /// credits that should be backed.
+    /// Looks at the client and begins the next interval. If the client did not use its grant, the
+    /// next Replies grant less, and the client needs fewer buffers once it knows. Returns the
+    /// number of credits that should be backed.
     pub fn look(&mut self) -> u32 {
         let wanted = match self.is_used() {
             true => self.wanted(),
@@ -234,8 +236,8 @@ mod tests {
         Credits::new(limit, limit.saturating_add(8))
     }
 
-    /// Makes `count` Calls of a client that keeps `depth` Calls unanswered, or as many as it may. Buffers
-    /// are made on request for up to `most` credits.
+    /// Makes `count` Calls of a client that keeps `depth` Calls unanswered, or as many as it may.
+    /// Buffers are made on request for up to `most` credits.
     fn load(credits: &mut Credits, depth: u32, count: u32, most: u32) -> u32 {
         let mut granted = credits.grant();
         for _ in 0..count {

@@ -73,12 +73,13 @@ impl Fixed {
     }
 }
 
-/// Decodes a received message, including all its chunk lists. Stores the header of a Call in `header`.
+/// Decodes a received message, including all its chunk lists. Stores the header of a Call in
+/// `header`.
 ///
 /// # Errors
 ///
-/// Returns the reason for the refusal of the message; [`DecodeError::answer`] tells how to answer it.
-/// The contents of `header` are unspecified then.
+/// Returns the reason for the refusal of the message; [`DecodeError::answer`] tells how to answer
+/// it. The contents of `header` are unspecified then.
 pub fn decode<'m>(message: &'m [u8], header: &'m mut Header) -> Result<Received<'m>, DecodeError> {
     if message.len() > MAX_MESSAGE {
         return Err(Reason::Long.dropped());
@@ -259,7 +260,8 @@ mod tests {
             credits: 3,
             body: &[0, 0, 0, 6, 0, 0, 0, 1],
         };
-        // The XIDs of both layers are not compared here; the caller that waits for the reply does so.
+        // The XIDs of both layers are not compared here; the caller that waits for the reply does
+        // so.
         let reply = [xid, 1, 3, 0, 0, 0, 0, 6, 1];
         assert_eq!(decoded(&reply), Ok(Received::Reverse(reverse)));
         let found = call(&[xid, 1, 3, 0, 0, 0, 0, xid, 0]).map(|view| {

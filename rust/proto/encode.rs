@@ -23,9 +23,9 @@ pub const REVERSE_LEN: usize = MIN_MESSAGE;
 /// Writes the transport header of the Reply `plan` to a Call into `out`, with a grant of `credits`.
 /// Returns its length in bytes, which is [`ReplyPlan::header_len`].
 ///
-/// The header repeats the Call's Write list and Reply chunk with the number of bytes that were written
-/// to each segment (RFC 8166, section 3.4.6). Returns `None` if `out` is too small or the Reply is
-/// refused.
+/// The header repeats the Call's Write list and Reply chunk with the number of bytes that were
+/// written to each segment (RFC 8166, section 3.4.6). Returns `None` if `out` is too small or the
+/// Reply is refused.
 pub fn reply(plan: &ReplyPlan, view: &View<'_>, credits: u32, out: &mut [u8]) -> Option<usize> {
     let proc = match plan.form {
         Form::Inline => procedure::MSG,
@@ -69,9 +69,9 @@ pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
     Some(writer.len())
 }
 
-/// Writes the transport header of a reverse-direction Call into `out`: an RDMA_MSG without chunks (RFC
-/// 8167, section 5.1). `credits` is the number of replies that the server can receive. Returns its
-/// length, [`REVERSE_LEN`], or `None` if `out` is too small.
+/// Writes the transport header of a reverse-direction Call into `out`: an RDMA_MSG without chunks
+/// (RFC 8167, section 5.1). `credits` is the number of replies that the server can receive. Returns
+/// its length, [`REVERSE_LEN`], or `None` if `out` is too small.
 pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
     let mut writer = Writer::new(out);
     fixed(&mut writer, xid, VERSION, credits, procedure::MSG)?;

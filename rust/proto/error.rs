@@ -8,8 +8,8 @@
 /// The reason for which a received message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The message is shorter than the 28 bytes of the shortest header, or the 20 bytes of the shortest
-    /// RDMA_ERROR.
+    /// The message is shorter than the 28 bytes of the shortest header, or the 20 bytes of the
+    /// shortest RDMA_ERROR.
     Short,
     /// The message is longer than any Receive buffer.
     Long,

@@ -2,9 +2,9 @@
 
 //! The transport header of a Call (RFC 8166, section 4), and the Call that it belongs to.
 //!
-//! A [`Header`] names places in its message by byte offsets and does not borrow the message, so that
-//! it can be kept beside the Receive buffer. A [`View`] is a header together with its message; all
-//! functions that need both take a [`View`].
+//! A [`Header`] names places in its message by byte offsets and does not borrow the message, so
+//! that it can be kept beside the Receive buffer. A [`View`] is a header together with its message;
+//! all functions that need both take a [`View`].
 
 use crate::chunk::{
     Chunk,
@@ -24,8 +24,8 @@ use crate::error::{
 /// Protocol version (`rdma_vers`).
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of the shortest message other than RDMA_ERROR: four words, and an empty Read list, Write list
-/// and Reply chunk. Shorter messages are dropped (RFC 8166, section 4.5).
+/// Bytes of the shortest message other than RDMA_ERROR: four words, and an empty Read list, Write
+/// list and Reply chunk. Shorter messages are dropped (RFC 8166, section 4.5).
 pub const MIN_MESSAGE: usize = 28;
 
 /// Bytes of the longest message that is decoded: the largest inline threshold that RFC 8797 can
@@ -94,9 +94,9 @@ impl Header {
         !self.reads.is_empty() || self.writes.chunks() > 0 || self.reply.is_some()
     }
 
-    /// Returns the Call that consists of this header and `message`, which must be the message that the
-    /// header was decoded from. Another message leads to useless results, but to no panic and no endless
-    /// loop.
+    /// Returns the Call that consists of this header and `message`, which must be the message that
+    /// the header was decoded from. Another message leads to useless results, but to no panic and
+    /// no endless loop.
     pub fn view<'m>(&'m self, message: &'m [u8]) -> View<'m> {
         View {
             header: self,

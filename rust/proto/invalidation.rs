@@ -7,9 +7,9 @@ use crate::chunk::Segment;
 use crate::header::View;
 
 impl View<'_> {
-    /// Returns the rkey that the Reply may invalidate if the client supports it: the first one in the
-    /// Reply chunk, else in the Write list, else in the Read list. The client invalidates all others
-    /// itself.
+    /// Returns the rkey that the Reply may invalidate if the client supports it: the first one in
+    /// the Reply chunk, else in the Write list, else in the Read list. The client invalidates all
+    /// others itself.
     pub fn invalidatable(&self) -> Option<u32> {
         self.reply()
             .and_then(|chunk| registered(chunk.segments()))
@@ -18,8 +18,8 @@ impl View<'_> {
     }
 }
 
-/// Returns the first rkey that stands for memory. A segment without bytes need not be registered, and
-/// invalidating an unregistered rkey breaks the connection.
+/// Returns the first rkey that stands for memory. A segment without bytes need not be registered,
+/// and invalidating an unregistered rkey breaks the connection.
 fn registered(mut segments: impl Iterator<Item = Segment>) -> Option<u32> {
     segments
         .find(|segment| segment.length > 0 && segment.handle > 0)

@@ -3,8 +3,8 @@
 //! Layout of the bytes of a Call (RFC 8166, sections 3.4.5 and 3.5).
 //!
 //! A Call without Read chunks stays in its Receive buffer. Any other Call needs a sink. [`plan`]
-//! chooses the layout, [`ReadCursor`] lists the RDMA Reads, and [`fills`] lists the bytes of the sink
-//! that the processor writes.
+//! chooses the layout, [`ReadCursor`] lists the RDMA Reads, and [`fills`] lists the bytes of the
+//! sink that the processor writes.
 
 pub use crate::parts::MAX_CHUNKS;
 pub use crate::read::{
@@ -35,8 +35,8 @@ use crate::wire;
 
 /// Bytes of the smallest Read chunk that gets a Split layout.
 ///
-/// nfsd's duplicate reply cache computes a checksum of the first 256 bytes of the arguments and assumes
-/// that head and pages hold as many. And copying a small chunk costs less than a page.
+/// nfsd's duplicate reply cache computes a checksum of the first 256 bytes of the arguments and
+/// assumes that head and pages hold as many. And copying a small chunk costs less than a page.
 pub const SPLIT_MIN: u32 = 1024;
 
 /// Chooses the layout of a Call that may use at most `max_pages` pages. A Call that is not
@@ -45,7 +45,8 @@ pub const SPLIT_MIN: u32 = 1024;
 /// # Errors
 ///
 /// - [`Reason::NoBody`], [`Reason::Empty`]: the message has no RPC message, or it is too short.
-/// - [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`]: the Read chunks do not fit together.
+/// - [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`]: the Read chunks do not fit
+///   together.
 /// - [`Reason::TooLarge`]: the Call needs more than `max_pages` pages.
 pub fn plan(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
     choose(view, max_pages).map_err(|reason| view.refuse(reason))
@@ -72,8 +73,8 @@ fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
     }
 }
 
-/// Returns the layout of a Call whose Read chunks, if any, are empty. Such a Call must not get a sink:
-/// it would wait for an RDMA Read that is never posted.
+/// Returns the layout of a Call whose Read chunks, if any, are empty. Such a Call must not get a
+/// sink: it would wait for an RDMA Read that is never posted.
 fn inline(view: &View<'_>) -> Result<Layout, Reason> {
     let len = view.inline_len();
     if view.reads().any(|read| read.position > len) {
@@ -99,8 +100,9 @@ fn split(view: &View<'_>) -> Result<Option<Layout>, Reason> {
     let Some(tail) = view.inline_len().checked_sub(position) else {
         return Err(Reason::Beyond);
     };
-    // A chunk that holds a part of the RPC header would leave fewer bytes of arguments in the pages than
-    // SPLIT_MIN promises. Arguments that GSS has to unwrap, and context tokens, have to be contiguous.
+    // A chunk that holds a part of the RPC header would leave fewer bytes of arguments in the pages
+    // than SPLIT_MIN promises. Arguments that GSS has to unwrap, and context tokens, have to be
+    // contiguous.
     let call = view.inline();
     match rpc::arguments(|at| wire::word(call, at)) {
         Some(arguments) if position >= arguments => {}

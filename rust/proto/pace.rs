@@ -5,12 +5,12 @@
 //! A peer falls behind while the server awaits a completion from it. It catches up by
 //!
 //! - the time that the bytes it has taken or served may take at the minimum rate,
-//! - one second for each completed piece of work, so that a distant peer with small Calls need not reach
-//!   the minimum rate,
+//! - one second for each completed piece of work, so that a distant peer with small Calls need not
+//!   reach the minimum rate,
 //! - the time during which no completion is awaited.
 //!
-//! So a peer that stops falls behind by one second in each second, a peer that trickles nearly as fast,
-//! and a peer that keeps the minimum rate never.
+//! So a peer that stops falls behind by one second in each second, a peer that trickles nearly as
+//! fast, and a peer that keeps the minimum rate never.
 //!
 //! Times are in milliseconds since an arbitrary moment.
 
@@ -38,8 +38,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Notes that a completion is awaited from now on, or that none is. Reads the clock only if this is a
-    /// change.
+    /// Notes that a completion is awaited from now on, or that none is. Reads the clock only if
+    /// this is a change.
     pub fn set_awaited(&mut self, is_awaited: bool, clock: impl FnOnce() -> u64) {
         match (self.since, is_awaited) {
             (None, true) => self.since = Some(clock()),
@@ -58,8 +58,9 @@ impl Pace {
         self.pieces = self.pieces.saturating_add(1);
     }
 
-    /// Looks at the peer at the time `now`. `rate` is the minimum rate in bytes per second. A look lets
-    /// the peer fall behind by [`LOOK`] at most: a late look means that the server itself was stopped.
+    /// Looks at the peer at the time `now`. `rate` is the minimum rate in bytes per second. A look
+    /// lets the peer fall behind by [`LOOK`] at most: a late look means that the server itself was
+    /// stopped.
     pub fn look(&mut self, now: u64, rate: u32) {
         let running = self.since.map_or(0, |since| now.saturating_sub(since));
         let awaited = self.awaited.saturating_add(running);
@@ -83,8 +84,8 @@ impl Pace {
         u32::try_from(self.behind / 1000).unwrap_or(u32::MAX)
     }
 
-    /// Returns the seconds by which the peer was behind at the last look, less the time that `bytes` in
-    /// flight may take.
+    /// Returns the seconds by which the peer was behind at the last look, less the time that
+    /// `bytes` in flight may take.
     pub fn behind(&self, bytes: u32, rate: u32) -> u32 {
         let behind = self.behind.saturating_sub(time(u64::from(bytes), rate));
         u32::try_from(behind / 1000).unwrap_or(u32::MAX)
@@ -103,8 +104,9 @@ mod tests {
 
     const RATE: u32 = 65536;
 
-    /// Returns the most seconds by which a peer is behind during one hour. The server awaits a piece of
-    /// work of `bytes` bytes for `every` milliseconds, and then none for `pause` milliseconds.
+    /// Returns the most seconds by which a peer is behind during one hour. The server awaits a
+    /// piece of work of `bytes` bytes for `every` milliseconds, and then none for `pause`
+    /// milliseconds.
     fn hour(bytes: u32, every: u64, pause: u64) -> u32 {
         let mut pace = Pace::default();
         let mut most = 0;

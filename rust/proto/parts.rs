@@ -2,9 +2,9 @@
 
 //! The parts that make up the sink of a Call, in the order of their bytes.
 //!
-//! The *base stream* is the inline RPC message or the position-zero Read chunk. A Linear sink is the
-//! base stream with the other Read chunks inserted at their positions, each followed by its XDR pad. A
-//! Split sink is one Read chunk, its XDR pad, and the rest of the base stream.
+//! The *base stream* is the inline RPC message or the position-zero Read chunk. A Linear sink is
+//! the base stream with the other Read chunks inserted at their positions, each followed by its XDR
+//! pad. A Split sink is one Read chunk, its XDR pad, and the rest of the base stream.
 
 use crate::chunk::ReadChunk;
 use crate::error::Reason;
@@ -15,9 +15,9 @@ use crate::header::{
 use crate::sink::Layout;
 use crate::wire;
 
-/// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes over
-/// the whole Read list once for each chunk. A message of 4096 bytes has no room for more WRITEs whose
-/// data is in chunks.
+/// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes
+/// over the whole Read list once for each chunk. A message of 4096 bytes has no room for more
+/// WRITEs whose data is in chunks.
 pub const MAX_CHUNKS: u32 = 64;
 
 /// The source of the bytes of a part.
@@ -108,8 +108,8 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// Returns [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`] or [`Reason::TooLarge`] if
-    /// the chunks of the Read list do not fit together.
+    /// Returns [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`] or [`Reason::TooLarge`]
+    /// if the chunks of the Read list do not fit together.
     pub(crate) fn step(&mut self, view: &View<'_>) -> Result<Option<Part>, Reason> {
         loop {
             let part = if self.pad > 0 {
@@ -134,8 +134,8 @@ impl Walk {
         }
     }
 
-    /// Finds the next chunk. Returns the number of bytes of the base stream that precede it, or that
-    /// are left if no chunk follows.
+    /// Finds the next chunk. Returns the number of bytes of the base stream that precede it, or
+    /// that are left if no chunk follows.
     fn gap(&mut self, view: &View<'_>) -> Result<u32, Reason> {
         let left = self.base.saturating_sub(self.taken);
         let Some(chunk) = view.next_read_chunk(self.position) else {

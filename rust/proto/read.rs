@@ -37,7 +37,8 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the element at this place, if it belongs to the chunk at `position` and has bytes left.
+    /// Returns the element at this place, if it belongs to the chunk at `position` and has bytes
+    /// left.
     fn segment(&self, view: &View<'_>, position: u32) -> Option<ReadSegment> {
         view.read(self.index)
             .filter(|read| read.position == position && read.segment.length > self.done)
@@ -74,8 +75,8 @@ pub struct ReadCursor {
 }
 
 impl ReadCursor {
-    /// Starts before the first RDMA Read of `layout`, which [`plan`](crate::layout::plan) chose for this
-    /// Call.
+    /// Starts before the first RDMA Read of `layout`, which [`plan`](crate::layout::plan) chose for
+    /// this Call.
     pub fn new(layout: &Layout, view: &View<'_>) -> Self {
         let mut cursor = Self {
             walk: Walk::new(layout, view),
@@ -104,7 +105,8 @@ impl ReadCursor {
         })
     }
 
-    /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek) returns.
+    /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek)
+    /// returns.
     pub fn advance(&mut self, view: &View<'_>, len: u32) {
         let Some(op) = self.peek(view) else {
             return;

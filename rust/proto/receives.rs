@@ -2,10 +2,11 @@
 
 //! Receive buffers of one connection: their number, and the batches in which they are posted.
 //!
-//! Each credit that a client holds is backed by a posted buffer (RFC 8166, section 3.3). [`Supply`] does
-//! not post a returned buffer at once: it collects a batch, which the caller posts with one call. So
-//! besides the buffers for its credits a connection needs one buffer less than a batch, and [`RESERVE`]
-//! more. Only connections with a bound backchannel have buffers for replies to callbacks.
+//! Each credit that a client holds is backed by a posted buffer (RFC 8166, section 3.3). [`Supply`]
+//! does not post a returned buffer at once: it collects a batch, which the caller posts with one
+//! call. So besides the buffers for its credits a connection needs one buffer less than a batch,
+//! and [`RESERVE`] more. Only connections with a bound backchannel have buffers for replies to
+//! callbacks.
 
 /// Buffers for messages that cost no credit, and for messages that are being handled.
 pub const RESERVE: u32 = 4;
@@ -25,8 +26,8 @@ pub fn needed(credits: u32, callbacks: u32) -> u32 {
     credits.saturating_add(others)
 }
 
-/// Returns the most credits that `buffers` buffers back besides `callbacks` replies to callbacks; 0 if
-/// there are too few buffers for one.
+/// Returns the most credits that `buffers` buffers back besides `callbacks` replies to callbacks; 0
+/// if there are too few buffers for one.
 pub fn backed(buffers: u32, callbacks: u32) -> u32 {
     // Fewer than MAX_BATCH buffers wait to be posted, so the loop takes fewer steps.
     let mut credits = buffers.saturating_sub(RESERVE.saturating_add(callbacks));
@@ -52,8 +53,9 @@ pub enum Next {
 /// # Invariants
 ///
 /// - `waiting` is at most `live`.
-/// - After [`Self::settle`] has returned a number of credits, and until [`Self::aim`] asks for fewer,
-///   `live` is at least what these credits and `callbacks` need, and fewer buffers wait than a batch has.
+/// - After [`Self::settle`] has returned a number of credits, and until [`Self::aim`] asks for
+///   fewer, `live` is at least what these credits and `callbacks` need, and fewer buffers wait than
+///   a batch has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Supply {
     /// Credits that should be backed.
@@ -81,9 +83,9 @@ impl Supply {
         self.live
     }
 
-    /// Sets the target to the buffers for `credits` credits and `callbacks` replies to callbacks. Returns
-    /// the number of buffers that have to be made. Buffers beyond the target become spare when they are
-    /// returned.
+    /// Sets the target to the buffers for `credits` credits and `callbacks` replies to callbacks.
+    /// Returns the number of buffers that have to be made. Buffers beyond the target become spare
+    /// when they are returned.
     pub fn aim(&mut self, credits: u32, callbacks: u32) -> u32 {
         self.credits = credits;
         self.callbacks = callbacks;
@@ -99,8 +101,8 @@ impl Supply {
         self.waiting = self.waiting.saturating_add(1);
     }
 
-    /// Accepts the buffers that were made, all of which are posted. Returns the number of credits that
-    /// they back, at most the number that was asked for.
+    /// Accepts the buffers that were made, all of which are posted. Returns the number of credits
+    /// that they back, at most the number that was asked for.
     pub fn settle(&mut self) -> u32 {
         let credits = backed(self.live, self.callbacks).min(self.credits);
         self.aim(credits, self.callbacks);

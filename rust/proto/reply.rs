@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plans of Replies: the form of a Reply and the destination of each of its bytes (RFC 8166, sections
-//! 3.4.6 and 3.5).
+//! Plans of Replies: the form of a Reply and the destination of each of its bytes (RFC 8166,
+//! sections 3.4.6 and 3.5).
 //!
 //! The *reply stream* is the RPC reply as nfsd made it. Results that are eligible for direct data
-//! placement leave the stream together with their XDR pads and go to the client's Write chunks. A result
-//! stays in the stream if its Write chunk has no room for any byte. The rest of the stream follows the
-//! transport header if it fits within the inline threshold, and goes to the Reply chunk otherwise.
+//! placement leave the stream together with their XDR pads and go to the client's Write chunks. A
+//! result stays in the stream if its Write chunk has no room for any byte. The rest of the stream
+//! follows the transport header if it fits within the inline threshold, and goes to the Reply chunk
+//! otherwise.
 
 pub use crate::write::{
     WriteCursor,
@@ -70,8 +71,8 @@ pub enum Form {
 /// # Invariants
 ///
 /// - The first `count` of `payloads` are ascending, do not overlap and lie within `len`.
-/// - Payload number `k` fits into Write chunk `k` of the Call. It has no bytes if the chunk has no room
-///   for any.
+/// - Payload number `k` fits into Write chunk `k` of the Call. It has no bytes if the chunk has no
+///   room for any.
 /// - A refused Reply has no payloads, and its `len` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPlan {
@@ -136,7 +137,8 @@ impl ReplyPlan {
         }
     }
 
-    /// Assigns `payloads` to the Write chunks in order. Returns `None` if one is larger than its chunk.
+    /// Assigns `payloads` to the Write chunks in order. Returns `None` if one is larger than its
+    /// chunk.
     ///
     /// A chunk with no room for any byte means that the client wants this result inline.
     fn assign(&mut self, view: &View<'_>, payloads: &[Payload]) -> Option<()> {
@@ -186,8 +188,8 @@ impl ReplyPlan {
     }
 }
 
-/// Returns the length of the transport header of a Reply in bytes. It repeats the Write chunks and the
-/// Reply chunk of the Call.
+/// Returns the length of the transport header of a Reply in bytes. It repeats the Write chunks and
+/// the Reply chunk of the Call.
 fn header_len(view: &View<'_>) -> Option<u32> {
     let mut len = MIN_HEADER;
     for chunk in view.writes() {
@@ -214,9 +216,9 @@ pub fn check_header(view: &View<'_>, limit: u32) -> Result<(), DecodeError> {
 
 /// Plans a Reply of `len` bytes to a Call, to be sent in a message of at most `limit` bytes.
 ///
-/// `payloads` are the eligible results in ascending order. A payload that exceeds the stream or overlaps
-/// its predecessor stays in the stream and uses no Write chunk. A payload whose Write chunk has no room
-/// for any byte stays in the stream too, but uses that chunk.
+/// `payloads` are the eligible results in ascending order. A payload that exceeds the stream or
+/// overlaps its predecessor stays in the stream and uses no Write chunk. A payload whose Write
+/// chunk has no room for any byte stays in the stream too, but uses that chunk.
 pub fn plan(view: &View<'_>, len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
     let Some(header) = header_len(view) else {
         return ReplyPlan::default();
@@ -287,8 +289,8 @@ impl Iterator for Kept<'_> {
 ///
 /// An eligible result is a variable-length opaque (RFC 8267, sections 4 and 6.1). Some of nfsd's
 /// encoders mark its count instead of its first byte, so both places are compared with `len`.
-/// `stream_word` returns the big-endian word at an offset of the stream. Returns `None` if neither place
-/// matches; the result must stay inline then.
+/// `stream_word` returns the big-endian word at an offset of the stream. Returns `None` if neither
+/// place matches; the result must stay inline then.
 pub fn payload_at(
     stream_word: impl Fn(u32) -> Option<u32>,
     offset: u32,
@@ -335,7 +337,8 @@ mod tests {
         assert_eq!(at(&[5], 4, 5), payload(4, 5));
         assert_eq!(at(&[5], 8, 5), None);
         assert_eq!(at(&[], u32::MAX - 3, 5), None);
-        // The status before the count of an empty text is 0 as well; both readings give an empty text.
+        // The status before the count of an empty text is 0 as well; both readings give an empty
+        // text.
         assert_eq!(at(&[0, 0], 4, 0), payload(4, 0));
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The contents of RDMA_ERROR: a peer reports a message that it cannot handle (RFC 8166, section 4.5).
+//! The contents of RDMA_ERROR: a peer reports a message that it cannot handle (RFC 8166, section
+//! 4.5).
 
 use crate::error::Reason;
 use crate::wire::Reader;

@@ -9,8 +9,8 @@ use core::ops::DerefMut;
 /// # Invariants
 ///
 /// - `head` is the index of a slot, or 0 without slots.
-/// - Each of the `len` slots from `head` on, wrapping at the end of `slots`, holds an item; the other
-///   slots are empty.
+/// - Each of the `len` slots from `head` on, wrapping at the end of `slots`, holds an item; the
+///   other slots are empty.
 pub struct Ring<S> {
     slots: S,
     head: usize,
@@ -18,7 +18,8 @@ pub struct Ring<S> {
 }
 
 impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
-    /// Returns an empty queue with room for as many items as there are slots. Drops items in the slots.
+    /// Returns an empty queue with room for as many items as there are slots. Drops items in the
+    /// slots.
     pub fn new(mut slots: S) -> Self {
         slots.fill_with(|| None);
         // INVARIANT: All slots are empty.

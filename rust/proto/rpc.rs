@@ -12,8 +12,8 @@ use crate::wire;
 const RPCSEC_GSS: u32 = 6;
 
 /// Returns the offset of the arguments of a Call, which follow credential and verifier (RFC 5531,
-/// section 9). `word` returns the word at a byte of the Call. Returns `None` if the Call ends before its
-/// arguments, or if RPCSEC_GSS protects them (RFC 2203, sections 5.2.2 and 5.3.2).
+/// section 9). `word` returns the word at a byte of the Call. Returns `None` if the Call ends
+/// before its arguments, or if RPCSEC_GSS protects them (RFC 2203, sections 5.2.2 and 5.3.2).
 pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
     // XID, direction, RPC version, program, version and procedure precede the credential.
     let (flavor, credential) = (word(24)?, word(28)?);
@@ -23,15 +23,17 @@ pub(crate) fn arguments(mut word: impl FnMut(u32) -> Option<u32>) -> Option<u32>
     (flavor != RPCSEC_GSS || is_plain_gss(word, credential)).then_some(at)
 }
 
-/// Returns true if an RPCSEC_GSS credential of `len` bytes does not protect the arguments: version 1,
-/// procedure DATA, service none (RFC 2203, section 5.3.1).
+/// Returns true if an RPCSEC_GSS credential of `len` bytes does not protect the arguments: version
+/// 1, procedure DATA, service none (RFC 2203, section 5.3.1).
 fn is_plain_gss(mut word: impl FnMut(u32) -> Option<u32>, len: u32) -> bool {
-    // The five words of version, procedure, sequence number, service, and length of the context handle.
+    // The five words of version, procedure, sequence number, service, and length of the context
+    // handle.
     len >= 20 && (word(32), word(36), word(44)) == (Some(1), Some(0), Some(1))
 }
 
-/// Checks that the RPC message in a position-zero Read chunk is a Call, and has the XID `xid` of the
-/// transport header (RFC 8166, section 4.2.1). `word` returns the word at a byte of the message.
+/// Checks that the RPC message in a position-zero Read chunk is a Call, and has the XID `xid` of
+/// the transport header (RFC 8166, section 4.2.1). `word` returns the word at a byte of the
+/// message.
 ///
 /// # Errors
 ///
@@ -44,8 +46,8 @@ pub fn check_call(xid: u32, mut word: impl FnMut(u32) -> Option<u32>) -> Result<
     }
 }
 
-/// Returns the reply to Call `xid` that says that the receiver does not implement the procedure (RFC
-/// 5531, section 9: MSG_ACCEPTED, PROC_UNAVAIL). sunrpc does not retry after this reply.
+/// Returns the reply to Call `xid` that says that the receiver does not implement the procedure
+/// (RFC 5531, section 9: MSG_ACCEPTED, PROC_UNAVAIL). sunrpc does not retry after this reply.
 pub fn unavailable(xid: u32) -> [u8; 24] {
     let mut reply = [0; 24];
     // Direction REPLY, state MSG_ACCEPTED, a verifier of AUTH_NONE, PROC_UNAVAIL.

@@ -2,9 +2,10 @@
 
 //! Shares of the pages for Read chunks.
 //!
-//! The pages of a device are divided into two budgets. One eighth belongs to all peers together that the
-//! server has not validated, the rest to the validated peers. Neither group can use up the budget of the
-//! other. Within a budget the share of each connection shrinks as fewer pages are left.
+//! The pages of a device are divided into two budgets. One eighth belongs to all peers together
+//! that the server has not validated, the rest to the validated peers. Neither group can use up the
+//! budget of the other. Within a budget the share of each connection shrinks as fewer pages are
+//! left.
 
 /// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;
@@ -42,9 +43,9 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the budget of `standing` on a device with `device` pages. A validated connection may have
-    /// `alone` pages while it is alone. One Call of `largest` pages always fits into an unused budget if
-    /// the device has at least twice as many pages.
+    /// Returns the budget of `standing` on a device with `device` pages. A validated connection may
+    /// have `alone` pages while it is alone. One Call of `largest` pages always fits into an unused
+    /// budget if the device has at least twice as many pages.
     pub fn new(standing: Standing, device: usize, alone: usize, largest: usize) -> Self {
         let part = (device / PART).max(largest).min(device);
         match standing {
@@ -64,17 +65,18 @@ impl Budget {
         self.pages
     }
 
-    /// Returns true if `pages` more pages may be lent while `lent` are. A Call of any size may borrow
-    /// from an unused budget.
+    /// Returns true if `pages` more pages may be lent while `lent` are. A Call of any size may
+    /// borrow from an unused budget.
     pub fn fits(&self, lent: usize, pages: usize) -> bool {
         lent == 0 || lent.saturating_add(pages) <= self.pages
     }
 
-    /// Returns the number of pages that a connection may have while `lent` pages are lent or promised.
+    /// Returns the number of pages that a connection may have while `lent` pages are lent or
+    /// promised.
     ///
-    /// The share is proportional to the pages that are left, and at most `alone`. So a connection that is
-    /// alone may have `alone` pages, and each of several connections that take their whole share leaves
-    /// the next one the same fraction of what it found.
+    /// The share is proportional to the pages that are left, and at most `alone`. So a connection
+    /// that is alone may have `alone` pages, and each of several connections that take their whole
+    /// share leaves the next one the same fraction of what it found.
     pub fn share(&self, lent: usize) -> usize {
         let left = self.pages.saturating_sub(lent);
         let others = self.pages.saturating_sub(self.alone);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Page shortages: the Calls that wait too long for pages, and the connections that keep pages from them.
+//! Page shortages: the Calls that wait too long for pages, and the connections that keep pages from
+//! them.
 //!
-//! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits. [`Queue`]
-//! finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections that have filled
-//! too few of their pages during as many intervals. [`Largest`] selects the connection to close. A
-//! connection has more time while Calls still leave the queue, as they do under mere load.
+//! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits.
+//! [`Queue`] finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections
+//! that have filled too few of their pages during as many intervals. [`Largest`] selects the
+//! connection to close. A connection has more time while Calls still leave the queue, as they do
+//! under mere load.
 
-/// Intervals after which a waiting Call is late and a connection that fills too few pages is unserved.
+/// Intervals after which a waiting Call is late and a connection that fills too few pages is
+/// unserved.
 pub const INTERVALS: u32 = 2;
 
 /// Successive looks at which a connection may be unserved while Calls leave the queue.
@@ -34,8 +37,8 @@ impl Queue {
         self.left = self.left.wrapping_add(pages);
     }
 
-    /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls that
-    /// have waited for [`INTERVALS`].
+    /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls
+    /// that have waited for [`INTERVALS`].
     pub fn look(&mut self, waiting: u32) -> u32 {
         self.still = match self.seen == self.left {
             true => self.still.saturating_add(1),
@@ -46,7 +49,8 @@ impl Queue {
         if waiting == 0 {
             self.looks = 0;
         } else if self.looks == 0 || late == 0 || late > waiting {
-            // All Calls that waited at the mark have left. The Calls that wait now get the next mark.
+            // All Calls that waited at the mark have left. The Calls that wait now get the next
+            // mark.
             self.mark = self.left.wrapping_add(waiting);
             self.looks = 1;
         } else {
@@ -58,8 +62,8 @@ impl Queue {
         }
     }
 
-    /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at the
-    /// last look, no Call had left the queue for [`INTERVALS`].
+    /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at
+    /// the last look, no Call had left the queue for [`INTERVALS`].
     pub fn patience(&self) -> u32 {
         match self.still >= INTERVALS {
             true => 0,
@@ -89,13 +93,13 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Looks at a connection that has `held` pages under RDMA Read and whose completed Reads have filled
-    /// `filled` pages in total. `at` is the number of the look; the watchdog looks `per_second` times per
-    /// second.
+    /// Looks at a connection that has `held` pages under RDMA Read and whose completed Reads have
+    /// filled `filled` pages in total. `at` is the number of the look; the watchdog looks
+    /// `per_second` times per second.
     ///
-    /// The connection is unserved if its peer has filled pages so slowly during [`INTERVALS`] that it
-    /// would need more than `seconds` to fill the pages that the connection had. Returns the number of
-    /// successive looks at which the connection was unserved.
+    /// The connection is unserved if its peer has filled pages so slowly during [`INTERVALS`] that
+    /// it would need more than `seconds` to fill the pages that the connection had. Returns the
+    /// number of successive looks at which the connection was unserved.
     pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> u32 {
         let follows = self.looks > 0 && at == self.at.wrapping_add(1);
         self.looks = match (held, follows) {
@@ -130,8 +134,8 @@ impl<T> Default for Largest<T> {
 }
 
 impl<T> Largest<T> {
-    /// Adds a candidate with `pages` pages, which `candidate` returns. It is kept if it has more pages
-    /// than all before it.
+    /// Adds a candidate with `pages` pages, which `candidate` returns. It is kept if it has more
+    /// pages than all before it.
     pub fn add(&mut self, pages: u32, candidate: impl FnOnce() -> T) {
         let most = self.0.as_ref().map_or(0, |largest| largest.0);
         if pages > most {
@@ -153,7 +157,8 @@ mod tests {
     fn calls_are_late_after_two_intervals() {
         let mut queue = Queue::default();
         assert_eq!([(); 5].map(|()| queue.look(300)), [0, 0, 300, 300, 300]);
-        // One Call has left and another one was added: the rest of the old Calls is late, the new one is not.
+        // One Call has left and another one was added: the rest of the old Calls is late, the new
+        // one is not.
         queue.leave(100);
         assert_eq!(queue.look(350), 200);
         queue.leave(200);
@@ -203,8 +208,8 @@ mod tests {
         assert_eq!([(); 3].map(|()| queue.look(3)), [0, 0, 3]);
     }
 
-    /// Looks at a connection with `held` pages that fills `filled` pages between two looks. Returns the
-    /// looks at which it is unserved.
+    /// Looks at a connection with `held` pages that fills `filled` pages between two looks. Returns
+    /// the looks at which it is unserved.
     fn looks<const N: usize>(held: u32, filled: u32) -> [bool; N] {
         let mut holder = Holder::default();
         let mut at = u32::MAX - 1;

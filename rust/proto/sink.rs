@@ -2,7 +2,8 @@
 
 //! The layout of a Call, and the size of its sink.
 //!
-//! A *sink* is the memory that the RDMA Reads of a Call fill: whole pages, used from the first byte on.
+//! A *sink* is the memory that the RDMA Reads of a Call fill: whole pages, used from the first byte
+//! on.
 
 use crate::wire;
 
@@ -15,9 +16,9 @@ pub enum Layout {
     /// All bytes are in the Receive buffer; there is no sink.
     #[default]
     Inline,
-    /// The sink holds the only Read chunk, its XDR pad, and the inline bytes that follow the chunk. The
-    /// Call consists of the inline bytes before `position` and the sink: some of nfsd's decoders read
-    /// only the head and the pages of a Call.
+    /// The sink holds the only Read chunk, its XDR pad, and the inline bytes that follow the chunk.
+    /// The Call consists of the inline bytes before `position` and the sink: some of nfsd's
+    /// decoders read only the head and the pages of a Call.
     Split {
         /// Inline bytes that precede the chunk.
         position: u32,

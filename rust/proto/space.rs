@@ -2,20 +2,20 @@
 
 //! Reply memory: the decision on whether nfsd may take another Call of a connection.
 //!
-//! The pages of a Reply stay in use until the peer has taken it, so a peer that takes no Replies keeps
-//! their pages. While the device has pages left, a connection may hold pages up to its limit. When the
-//! device has none left, each connection gets one Call at a time, and none while it holds more than
-//! [`UNSIGNALLED`] pages. So the pages of all Replies exceed the limit of the device by at most
-//! [`UNSIGNALLED`] pages and one Reply for each connection, and by one Reply for each Call that was
-//! running when the limit was reached.
+//! The pages of a Reply stay in use until the peer has taken it, so a peer that takes no Replies
+//! keeps their pages. While the device has pages left, a connection may hold pages up to its limit.
+//! When the device has none left, each connection gets one Call at a time, and none while it holds
+//! more than [`UNSIGNALLED`] pages. So the pages of all Replies exceed the limit of the device by
+//! at most [`UNSIGNALLED`] pages and one Reply for each connection, and by one Reply for each Call
+//! that was running when the limit was reached.
 //!
-//! A connection without space has a running Call, or holds a Reply whose Send is signalled. Both end, and
-//! the caller decides again when they do. No connection waits for another one.
+//! A connection without space has a running Call, or holds a Reply whose Send is signalled. Both
+//! end, and the caller decides again when they do. No connection waits for another one.
 
 use crate::sq::Signals;
 
-/// The most pages of Replies that the peer may have taken without a completion. Each of these Replies
-/// has only its send buffer, and its Send is unsignalled: a later completion retires it.
+/// The most pages of Replies that the peer may have taken without a completion. Each of these
+/// Replies has only its send buffer, and its Send is unsignalled: a later completion retires it.
 pub const UNSIGNALLED: i32 = Signals::MAX_UNSIGNALLED as i32;
 
 /// The state of a connection and of its device that the decision depends on.

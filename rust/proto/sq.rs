@@ -2,8 +2,9 @@
 
 //! Accounting of the entries of a send queue, and the choice of the Sends that are signalled.
 //!
-//! Work requests complete in the order in which they were posted, and a completion stands for all work
-//! requests that were posted before. So the entries form a ring. Wrapping sequence numbers name them.
+//! Work requests complete in the order in which they were posted, and a completion stands for all
+//! work requests that were posted before. So the entries form a ring. Wrapping sequence numbers
+//! name them.
 
 /// The entries of a send queue: a ring of slots.
 ///
@@ -14,7 +15,8 @@
 pub struct SqSlots {
     /// Entries that can be outstanding at a time.
     depth: u32,
-    /// Sequence number of the oldest outstanding entry, or of the next entry if none is outstanding.
+    /// Sequence number of the oldest outstanding entry, or of the next entry if none is
+    /// outstanding.
     oldest: u32,
     /// Slot of the entry `oldest`. It is stored because sequence numbers wrap at a power of two and
     /// slots wrap at `depth`.
@@ -54,8 +56,8 @@ impl SqSlots {
         (!self.is_empty()).then_some(self.oldest)
     }
 
-    /// Adds `n` entries with consecutive sequence numbers, which wrap around. Returns the first sequence
-    /// number, or `None` if the queue has no room for all `n`.
+    /// Adds `n` entries with consecutive sequence numbers, which wrap around. Returns the first
+    /// sequence number, or `None` if the queue has no room for all `n`.
     pub fn post(&mut self, n: u32) -> Option<u32> {
         if n > self.room() {
             return None;
@@ -65,8 +67,8 @@ impl SqSlots {
         Some(first)
     }
 
-    /// Retires all entries up to the completed entry `seq`. Returns their number, which is 0 if `seq` is
-    /// not outstanding.
+    /// Retires all entries up to the completed entry `seq`. Returns their number, which is 0 if
+    /// `seq` is not outstanding.
     pub fn retire(&mut self, seq: u32) -> u32 {
         let before = seq.wrapping_sub(self.oldest);
         if before >= self.outstanding {
@@ -80,8 +82,8 @@ impl SqSlots {
         retired
     }
 
-    /// Returns the slot of the outstanding entry `seq`: an index into a table of `depth` elements. No two
-    /// outstanding entries have the same slot.
+    /// Returns the slot of the outstanding entry `seq`: an index into a table of `depth` elements.
+    /// No two outstanding entries have the same slot.
     pub fn slot(&self, seq: u32) -> usize {
         self.wrap(seq.wrapping_sub(self.oldest)) as usize
     }
@@ -98,8 +100,8 @@ impl SqSlots {
 
 /// Selects the Sends that are signalled.
 ///
-/// A Send that holds only its send buffer may be unsignalled; a later completion retires it. So an idle
-/// connection keeps at most [`Signals::MAX_UNSIGNALLED`] send buffers.
+/// A Send that holds only its send buffer may be unsignalled; a later completion retires it. So an
+/// idle connection keeps at most [`Signals::MAX_UNSIGNALLED`] send buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     /// Unsignalled Sends since the last signalled one.
@@ -115,7 +117,8 @@ impl Signals {
         Self::default()
     }
 
-    /// Returns true if the next Send is signalled. A Send that holds more than its send buffer always is.
+    /// Returns true if the next Send is signalled. A Send that holds more than its send buffer
+    /// always is.
     pub fn next(&mut self, holds_resources: bool) -> bool {
         let signalled = holds_resources || self.unsignalled >= Self::MAX_UNSIGNALLED;
         self.unsignalled = if signalled {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A stack over preallocated slots: pushing never allocates. The caller can replace the slots by more.
+//! A stack over preallocated slots: pushing never allocates. The caller can replace the slots by
+//! more.
 
 use core::ops::DerefMut;
 
@@ -15,7 +16,8 @@ pub struct Stack<S> {
 }
 
 impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
-    /// Returns an empty stack with room for as many items as there are slots. Drops items in the slots.
+    /// Returns an empty stack with room for as many items as there are slots. Drops items in the
+    /// slots.
     pub fn new(mut slots: S) -> Self {
         slots.fill_with(|| None);
         // INVARIANT: All slots are empty.
@@ -59,9 +61,9 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Stack<S> {
         Some(item)
     }
 
-    /// Moves all items to `slots` if these are more than the present slots. Returns the slots that are
-    /// not used. Two callers that have allocated slots at the same time may call this in any order: no
-    /// item is lost, and the number of slots never shrinks.
+    /// Moves all items to `slots` if these are more than the present slots. Returns the slots that
+    /// are not used. Two callers that have allocated slots at the same time may call this in any
+    /// order: no item is lost, and the number of slots never shrinks.
     pub fn widen(&mut self, mut slots: S) -> S {
         if slots.len() <= self.slots.len() {
             return slots;
@@ -107,8 +109,8 @@ mod tests {
         );
     }
 
-    /// Two callers have allocated slots at the same time. The one with fewer slots is the second one, and
-    /// items were pushed in between.
+    /// Two callers have allocated slots at the same time. The one with fewer slots is the second
+    /// one, and items were pushed in between.
     #[test]
     fn the_second_of_two_widenings_loses_no_item() {
         let mut stack = Stack::new(slots(2));

@@ -2,10 +2,10 @@
 
 //! RPC-over-RDMA version 1 on the server side (RFC 8166, 8167, 8267, 8797).
 //!
-//! This crate holds the wire format and each decision of the transport that is arithmetic or a state
-//! machine. Messages and events go in; plans and values come out. No function allocates, sleeps or
-//! calls the kernel, and no input makes one panic. A plan is checked against its budget before it is
-//! returned, so the transport only carries it out.
+//! This crate holds the wire format and each decision of the transport that is arithmetic or a
+//! state machine. Messages and events go in; plans and values come out. No function allocates,
+//! sleeps or calls the kernel, and no input makes one panic. A plan is checked against its budget
+//! before it is returned, so the transport only carries it out.
 //!
 //! - Messages: [`decode`], [`header`], [`chunk`], [`error`], [`encode`], [`cm`].
 //! - Calls: [`layout`], [`rpc`], [`ulb`]. Replies: [`reply`].

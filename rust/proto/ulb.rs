@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The Upper-Layer Binding of NFS: the items of a message that are eligible for direct data placement
-//! (RFC 8267, sections 4 and 6).
+//! The Upper-Layer Binding of NFS: the items of a message that are eligible for direct data
+//! placement (RFC 8267, sections 4 and 6).
 //!
-//! Eligible are the data of WRITE and READ and the text of a symbolic link. A message that is too long
-//! for other reasons is sent whole, in a position-zero Read chunk or in the Reply chunk. In NFS versions
-//! before 4 the procedure determines the eligible item; in a COMPOUND the words before the item do.
+//! Eligible are the data of WRITE and READ and the text of a symbolic link. A message that is too
+//! long for other reasons is sent whole, in a position-zero Read chunk or in the Reply chunk. In
+//! NFS versions before 4 the procedure determines the eligible item; in a COMPOUND the words before
+//! the item do.
 
 use crate::chunk::ReadChunk;
 use crate::error::{
@@ -50,8 +51,8 @@ enum State {
     Whole,
 }
 
-/// Checks that the Read chunks of an RDMA_MSG hold eligible items only. An RDMA_NOMSG is checked after
-/// its RPC message was read, by [`check_read`].
+/// Checks that the Read chunks of an RDMA_MSG hold eligible items only. An RDMA_NOMSG is checked
+/// after its RPC message was read, by [`check_read`].
 ///
 /// # Errors
 ///
@@ -65,8 +66,8 @@ pub fn check_inline(view: &View<'_>) -> Result<(), DecodeError> {
     check(view, word, view.inline_len(), State::Reduced)
 }
 
-/// Checks that the Read chunks of an RDMA_NOMSG, position zero aside, hold eligible items only. The Call
-/// has `len` bytes and is complete; `word` returns the big-endian word at a byte of it.
+/// Checks that the Read chunks of an RDMA_NOMSG, position zero aside, hold eligible items only. The
+/// Call has `len` bytes and is complete; `word` returns the big-endian word at a byte of it.
 ///
 /// # Errors
 ///
@@ -123,8 +124,8 @@ struct Item {
 }
 
 impl Items {
-    /// Adds `chunk` of a Call of which `len` bytes are present. Returns `None` if the chunk does not fit
-    /// into the Call.
+    /// Adds `chunk` of a Call of which `len` bytes are present. Returns `None` if the chunk does
+    /// not fit into the Call.
     fn add(&mut self, chunk: ReadChunk, len: u32, state: State) -> Option<Item> {
         let item_len = u32::try_from(chunk.len).ok().and_then(wire::padded)?;
         let end = chunk.position.checked_add(item_len)?;
@@ -153,8 +154,8 @@ impl Items {
 impl Item {
     /// Checks that the item is eligible. Returns `None` if it is not, or if the Call is malformed.
     fn check(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<()> {
-        // An item within the RPC header would move the words that are looked at below. Arguments that
-        // RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
+        // An item within the RPC header would move the words that are looked at below. Arguments
+        // that RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
         if self.at < rpc::arguments(&mut word)? {
             return None;
         }
@@ -171,8 +172,8 @@ impl Item {
             (NFS, 3, procedure::WRITE_3 | procedure::SYMLINK_3) => {
                 self.is_first && self.behind <= 4
             }
-            // Operation, stateid, offset and stability precede the length of data; operation and type
-            // precede the length of a text.
+            // Operation, stateid, offset and stability precede the length of data; operation and
+            // type precede the length of a text.
             (NFS, 4, _) => {
                 before(36) == Some(operation::WRITE)
                     || (before(12), before(8)) == (Some(operation::CREATE), Some(NF4LNK))
@@ -183,9 +184,9 @@ impl Item {
     }
 }
 
-/// Returns true if the server must not drop this Call while the connection lasts, because the client
-/// does not retransmit it: a Call of NFS version 4 (RFC 7530, section 3.1.1; RFC 8881, section 2.9.2).
-/// `word` returns the big-endian word at a byte of the Call.
+/// Returns true if the server must not drop this Call while the connection lasts, because the
+/// client does not retransmit it: a Call of NFS version 4 (RFC 7530, section 3.1.1; RFC 8881,
+/// section 2.9.2). `word` returns the big-endian word at a byte of the Call.
 pub fn needs_answer(mut word: impl FnMut(u32) -> Option<u32>) -> bool {
     (word(12), word(16)) == (Some(NFS), Some(4))
 }
@@ -196,8 +197,8 @@ pub fn needs_answer_inline(view: &View<'_>) -> bool {
     needs_answer(|at| wire::word(call, at))
 }
 
-/// Returns true if a result that nfsd has marked is eligible in a Reply to a Call of NFS `version`. The
-/// data of READ_PLUS is not. `word` returns the big-endian word at a byte of the reply stream.
+/// Returns true if a result that nfsd has marked is eligible in a Reply to a Call of NFS `version`.
+/// The data of READ_PLUS is not. `word` returns the big-endian word at a byte of the reply stream.
 pub fn is_result(version: u32, word: impl Fn(u32) -> Option<u32>, result: &Payload) -> bool {
     let before = |bytes| result.offset.checked_sub(bytes).and_then(&word);
     // Operation, status, end of file, one segment, its type (data), offset and length.
@@ -228,8 +229,8 @@ mod tests {
         words
     }
 
-    /// Returns the view of a message that is never freed. It has Read chunks with these positions and
-    /// lengths, and `call` follows its header.
+    /// Returns the view of a message that is never freed. It has Read chunks with these positions
+    /// and lengths, and `call` follows its header.
     fn message(kind: u32, call: &[u32], chunks: &[(u32, u32)]) -> View<'static> {
         let mut words = vec![9, 1, 1, kind];
         for &(position, len) in chunks {

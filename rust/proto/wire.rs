@@ -48,7 +48,8 @@ impl<'a> Reader<'a> {
         Some(value)
     }
 
-    /// Skips `count` items of `size` bytes each. Returns `None` if the message ends before their end.
+    /// Skips `count` items of `size` bytes each. Returns `None` if the message ends before their
+    /// end.
     pub(crate) fn skip(&mut self, count: u32, size: u32) -> Option<()> {
         let at = self.at.checked_add(count.checked_mul(size)?)?;
         if at as usize > self.msg.len() {

@@ -37,8 +37,8 @@ enum Stage {
     Kept,
 }
 
-/// Lists the RDMA Writes of a Reply. The caller may stop at any byte and continue later, with the same
-/// plan and the same Call.
+/// Lists the RDMA Writes of a Reply. The caller may stop at any byte and continue later, with the
+/// same plan and the same Call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteCursor {
     stage: Stage,
@@ -72,7 +72,8 @@ impl WriteCursor {
         settled.settle(plan, view)
     }
 
-    /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek) returns.
+    /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek)
+    /// returns.
     pub fn advance(&mut self, plan: &ReplyPlan, view: &View<'_>, len: u32) {
         let Some(op) = self.settle(plan, view) else {
             return;
