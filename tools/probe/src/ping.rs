@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Prints the server's private data and the inline thresholds that follow from it.
 fn print_agreement(private_data: &[u8]) {
     let server = cm::Peer::parse(private_data);
-    let sent = private_data.starts_with(&cm::private_data(0, 0, false)[..4]);
+    let sent = private_data.starts_with(&cm::Peer::default().private_data()[..4]);
     println!(
         "server's private data: {}, sends {}, receives {} bytes",
         if sent { "present" } else { "absent" },

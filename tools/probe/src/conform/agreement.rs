@@ -96,12 +96,7 @@ const SIZE: u32 = 4096;
 fn sent(bench: &Bench<'_>) -> Result {
     let peer = bench.peer()?;
     let all = peer.private_data();
-    let [magic @ .., _, _, _, _] = cm::Peer {
-        remote_invalidation: false,
-        send: 0,
-        receive: 0,
-    }
-    .private_data();
+    let [magic @ .., _, _, _, _] = cm::Peer::default().private_data();
     let at = all.windows(magic.len()).position(|bytes| bytes == magic);
     let Some(said) = at.and_then(|at| all.get(at + magic.len()..)) else {
         return Err(Error::unavailable("the server sends no private data"));

@@ -226,7 +226,8 @@ mod tests {
         for index in 0..5000 {
             let bytes = maker(3).make(index, 7);
             assert!(bytes.len() <= LONGEST);
-            match decode(&bytes, &mut Header::EMPTY) {
+            let mut header = Header::EMPTY;
+            match decode(&bytes, &mut header) {
                 Ok(Received::Call(_)) => calls += 1,
                 Ok(_) => (),
                 Err(_) if bytes.len() < 28 => short += 1,
