@@ -28,8 +28,8 @@ host: ## unit and property tests of the protocol crate, and the probe's
 	@scripts/cargo host test
 	@scripts/cargo probe test
 
-fuzz: ## look for inputs that the protocol crate handles wrongly: SECONDS=60 for each of TARGETS
-	@scripts/fuzz run $(or $(SECONDS),60) $(TARGETS)
+fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS="reply sq"
+	@scripts/cargo host fuzz $(or $(SECONDS),60) $(TARGETS)
 
 probe: ## build tools/probe, which VMs find as rpcrdma-probe
 	@scripts/cargo probe build
@@ -39,9 +39,7 @@ fmt: ## format all Rust code
 
 clippy: ## lints, the kernel's set, for the module and for the tools
 	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e
-	@scripts/cargo host clippy
-	@scripts/cargo host/fuzz clippy
-	@scripts/cargo probe clippy
+	@scripts/cargo . clippy
 
 check: modules ## reachable panics, stack; shell and Python code
 	@scripts/check-shell
@@ -89,7 +87,7 @@ bench: ## the figures, ours beside the stock server's
 	@scripts/test --bench
 
 clean: ## remove what was built here; the cache stays
-	rm -rf build tools/*/target
+	rm -rf build tools/target tools/host/fuzz/artifacts
 
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
