@@ -41,6 +41,9 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e
 	@scripts/cargo . clippy
 
+rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
+	@scripts/rust-analyzer
+
 check: modules ## reachable panics, stack; shell and Python code
 	@scripts/check-shell
 	@scripts/check-python
@@ -87,9 +90,9 @@ bench: ## the figures, ours beside the stock server's
 	@scripts/test --bench
 
 clean: ## remove what was built here; the cache stays
-	rm -rf build tools/target tools/host/fuzz/artifacts
+	rm -rf build tools/target tools/host/fuzz/artifacts rust-project.json
 
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host fuzz probe fmt clippy check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache

@@ -31,6 +31,7 @@ TOOLS = [
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
+    ("build.rust-analyzer", 300, ["scripts/tests/rust-project"]),
     ("build.htmldocs", 300, ["scripts/htmldocs"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
@@ -45,7 +46,7 @@ HOST = [
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
 ]
 # Those of them that examine the module that was built.
-OF_MODULE = {"build.install", "check.panics", "check.stack"}
+OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack"}
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
 
 
