@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
-use crate::backchannel::{
+use crate::callback::{
     Back,
     Call,
     SLOTS, //

@@ -1,33 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport class "rdma".
-//!
-//! Two `svc_xprt_class` structures: the registered one makes listeners, and a private one, which
-//! is the same but for its operations, is what connections have. So each table of operations
-//! knows its Rust type, and nothing is inferred from the state of a C object.
+//! Registered transport classes, and the context that their listeners are made with.
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
-use crate::{
-    ops::{
-        ConnectionOps,
-        ListenerOps, //
-    },
-    xprt::Listen, //
-};
+use crate::xprt::Listen;
 use core::{
     any::TypeId,
     pin::Pin, //
 };
 use kernel::{
-    error::to_result,
     prelude::*,
-    str::CStr,
     sync::{
         atomic::{
             Acquire,
             Atomic,
-            Full,
             Release, //
         },
         Arc, //
@@ -40,7 +27,7 @@ use support::wait_for_tasks;
 pub const MAX_PAYLOAD: usize = bindings::RPCSVC_MAXPAYLOAD as usize;
 
 /// The context of the class that is registered, as `xpo_create` is told nothing but addresses.
-static CONTEXT: Atomic<usize> = Atomic::new(0);
+pub(super) static CONTEXT: Atomic<usize> = Atomic::new(0);
 
 /// The context that listeners of the registered class are made with.
 ///
@@ -76,32 +63,19 @@ pub(super) fn registered<L: Listen>() -> Option<*mut bindings::svc_xprt_class> {
 #[pin_data(PinnedDrop)]
 pub struct Class<L: Listen> {
     #[pin]
-    registered: Opaque<bindings::svc_xprt_class>,
-    /// Of connections; only [`connections_of`] finds it, behind `registered`.
+    pub(super) registered: Opaque<bindings::svc_xprt_class>,
+    /// Of connections; only [`connections_of`](super::classes::connections_of) finds it, behind `registered`.
     #[pin]
-    connections: Opaque<bindings::svc_xprt_class>,
-    kind: TypeId,
+    pub(super) connections: Opaque<bindings::svc_xprt_class>,
+    pub(super) kind: TypeId,
     #[pin]
-    context: Opaque<Arc<L::Context>>,
+    pub(super) context: Opaque<Arc<L::Context>>,
 }
 
 // SAFETY: Nothing can be done with a `Class` but drop it, which may happen on any thread.
 unsafe impl<L: Listen> Send for Class<L> {}
 // SAFETY: As above.
 unsafe impl<L: Listen> Sync for Class<L> {}
-
-/// The class of connections that belongs to the class of a listener.
-///
-/// # Safety
-///
-/// `class` is the class of a listener, that is the `registered` of a live [`Class`].
-pub(super) unsafe fn connections_of(
-    class: *mut bindings::svc_xprt_class,
-) -> *mut bindings::svc_xprt_class {
-    // CAST: `Class` is `repr(C)`, and `Opaque` is transparent.
-    // SAFETY: By the safety requirements of this function the next one is `connections`.
-    unsafe { class.add(1) }
-}
 
 /// Returns true if `class` is the class of connections that belongs to the registered [`Class`], and if
 /// that was registered for `L`: others have connections of other types.
@@ -116,67 +90,6 @@ pub(super) unsafe fn is_connection<L: Listen>(class: *const bindings::svc_xprt_c
     // SAFETY: The registered class has a live transport by the safety requirements of this function, so
     // it is live; `kind` lies where it does for this `L`, by the type invariant.
     ours.is_some_and(|ours| unsafe { (*ours.cast::<Class<L>>()).kind } == TypeId::of::<L>())
-}
-
-impl<L: Listen> Class<L> {
-    /// Registers the class `name` on behalf of `module`, with payloads of up to 4 MiB
-    /// (`RPCSVC_MAXPAYLOAD`); `ident` tells `nfsd` which transport carries callbacks. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EEXIST` when another module has registered this name, `EBUSY` for a second class of ours.
-    pub fn register(
-        module: &'static ThisModule,
-        name: &'static CStr,
-        ident: c_int,
-        context: Arc<L::Context>,
-    ) -> impl PinInit<Self, Error> {
-        let class = move |ops| bindings::svc_xprt_class {
-            xcl_name: name.as_char_ptr(),
-            xcl_owner: module.as_ptr(),
-            xcl_ops: ops,
-            // CAST: 4 MiB.
-            xcl_max_payload: MAX_PAYLOAD as u32,
-            xcl_ident: ident,
-            ..pin_init::zeroed()
-        };
-        try_pin_init!(&this in Self {
-            kind: TypeId::of::<L>(),
-            connections <- Opaque::ffi_init(move |slot: *mut bindings::svc_xprt_class| {
-                // SAFETY: `slot` is valid for writes.
-                unsafe { slot.write(class(&ConnectionOps::<L::Connection>::OPS)) };
-            }),
-            context <- Opaque::ffi_init(move |slot: *mut Arc<L::Context>| {
-                // SAFETY: `slot` is valid for writes.
-                unsafe { slot.write(context) };
-            }),
-            registered <- Opaque::try_ffi_init(move |slot: *mut bindings::svc_xprt_class| {
-                // SAFETY: `slot` is valid for writes.
-                unsafe { slot.write(class(&ListenerOps::<L>::OPS)) };
-                // SAFETY: `this` is being initialised, and its fields may be named.
-                let context = unsafe { &raw const (*this.as_ptr()).context };
-                let registered = Self::publish(context as usize, slot);
-                if registered.is_err() {
-                    // SAFETY: `context` was written above; as initialisation fails here, nobody
-                    // else drops it.
-                    unsafe { core::ptr::drop_in_place(context.cast::<Arc<L::Context>>().cast_mut()) };
-                }
-                registered
-            }),
-        })
-    }
-
-    /// Stores the context, then registers `class`.
-    fn publish(context: usize, class: *mut bindings::svc_xprt_class) -> Result {
-        CONTEXT.cmpxchg(0, context, Full).map_err(|_| EBUSY)?;
-        // SAFETY: `class` is filled in and stays where it is until `drop`.
-        to_result(unsafe { bindings::svc_reg_xprt_class(class) }).inspect_err(|e| {
-            if *e == EEXIST {
-                pr_err!("the class is taken: unload rpcrdma, load svcrdma before it\n");
-            }
-            CONTEXT.store(0, Release);
-        })
-    }
 }
 
 #[pinned_drop]

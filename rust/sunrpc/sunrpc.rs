@@ -3,10 +3,13 @@
 //! The server side of `sunrpc`: transports, their classes, and the requests that nfsd handles.
 
 pub mod backchannel;
+pub mod callback;
 mod carrier;
 pub mod class;
+mod classes;
 pub mod inbox;
 mod ops;
+mod register;
 pub mod results;
 pub mod rqst;
 pub mod xprt;

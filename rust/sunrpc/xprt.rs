@@ -10,11 +10,11 @@
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
 use crate::{
-    backchannel::{
+    callback::{
         Back,
         Channel, //
     },
-    class,
+    classes,
     inbox::Inbox,
     results::Results,
     rqst::{
@@ -216,7 +216,7 @@ impl<C: Connect> Vacant<C, C::Call> {
         let (class, net, serv) =
             unsafe { ((*parent).xpt_class, (*parent).xpt_net, (*parent).xpt_server) };
         // SAFETY: `class` is that of a listener.
-        let class = unsafe { class::connections_of(class) };
+        let class = unsafe { classes::connections_of(class) };
         // SAFETY: The class of connections has `ConnectionOps<C>`; the rest is the listener's.
         let xprt = unsafe { self.init(data, inbox, class, net, serv) };
         // SAFETY: `xprt` is live and not published; the addresses are valid.

@@ -22,7 +22,7 @@ use kernel::{
         SpinLock, //
     },
 };
-use sunrpc::backchannel::{
+use sunrpc::callback::{
     Channel,
     SLOTS, //
 };

@@ -58,7 +58,7 @@ use rdma::cm::{
     Events, //
 };
 use sunrpc::{
-    backchannel::{
+    callback::{
         Channel,
         SLOTS, //
     },

@@ -47,7 +47,7 @@ use rdma::{
         Step, //
     },
 };
-use sunrpc::backchannel::SLOTS;
+use sunrpc::callback::SLOTS;
 use support::page::PAGE_SIZE;
 use svcrdma_proto::cm::Thresholds;
 

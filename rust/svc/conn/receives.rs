@@ -36,7 +36,7 @@ use kernel::{
     },
 };
 use rdma::receive_pool::ReceivePool;
-use sunrpc::backchannel::SLOTS;
+use sunrpc::callback::SLOTS;
 use support::workqueue::OwnedQueue;
 use svcrdma_proto::receives::backed;
 

@@ -31,7 +31,7 @@ use rdma::{
     },
     memory_region::Kind, //
 };
-use sunrpc::backchannel::SLOTS;
+use sunrpc::callback::SLOTS;
 use support::{
     compat,
     ratelimit, //

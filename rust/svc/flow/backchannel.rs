@@ -16,7 +16,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use sunrpc::backchannel::{
+use sunrpc::callback::{
     self,
     Back,
     SLOTS, //
@@ -34,7 +34,7 @@ use svcrdma_proto::{
 };
 
 impl Back for Endpoint {
-    fn send(&self, call: &backchannel::Call<'_>) -> Result {
+    fn send(&self, call: &callback::Call<'_>) -> Result {
         let len = call.len().saturating_add(encode::REVERSE_LEN);
         if len > self.thresholds.send as usize {
             // After an error nfsd would make it again at once, and for ever. Like this it waits for
@@ -75,7 +75,7 @@ impl Back for Endpoint {
 }
 
 /// Queues `call` to be sent.
-fn submit(endpoint: &Endpoint, call: &backchannel::Call<'_>) -> Result {
+fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
     let pool = &endpoint.connection.lane.pool;
     let mut message = pool.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;

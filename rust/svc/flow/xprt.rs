@@ -19,7 +19,7 @@ use crate::svc::{
 };
 use kernel::sync::Arc;
 use sunrpc::{
-    backchannel::Channel,
+    callback::Channel,
     results::Results,
     rqst::{
         Arg,

@@ -24,7 +24,7 @@ use rdma::{
     work::Built, //
 };
 use sunrpc::{
-    backchannel,
+    callback,
     results::Results, //
 };
 use support::page::{
@@ -203,7 +203,7 @@ impl Reply {
     }
 
     /// Makes it a Call to the client, which takes `credits` replies.
-    pub(crate) fn set_call(&mut self, call: &backchannel::Call<'_>, credits: u32) -> Result {
+    pub(crate) fn set_call(&mut self, call: &callback::Call<'_>, credits: u32) -> Result {
         let out = self.buffer.bytes_mut();
         let len = encode::reverse(call.xid(), credits, out).ok_or(EMSGSIZE)?;
         let body = out

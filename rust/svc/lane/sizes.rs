@@ -2,7 +2,7 @@
 
 //! Sizes: how much of each kind of object a pool holds, and keeps when nobody needs it.
 
-use sunrpc::backchannel::SLOTS;
+use sunrpc::callback::SLOTS;
 
 /// The room of a small page region: 128 KiB, not aligned, and the page of head and tail.
 pub(crate) const SMALL: usize = 34;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registration of a transport class.
+//!
+//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
+
+use crate::{
+    class::{
+        Class,
+        CONTEXT,
+        MAX_PAYLOAD, //
+    },
+    ops::{
+        ConnectionOps,
+        ListenerOps, //
+    },
+    xprt::Listen, //
+};
+use core::any::TypeId;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    str::CStr,
+    sync::{
+        atomic::{
+            Full,
+            Release, //
+        },
+        Arc, //
+    },
+    types::Opaque, //
+};
+
+impl<L: Listen> Class<L> {
+    /// Registers the class `name` on behalf of `module`, with payloads of up to 4 MiB
+    /// (`RPCSVC_MAXPAYLOAD`); `ident` tells `nfsd` which transport carries callbacks. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when another module has registered this name, `EBUSY` for a second class of ours.
+    pub fn register(
+        module: &'static ThisModule,
+        name: &'static CStr,
+        ident: c_int,
+        context: Arc<L::Context>,
+    ) -> impl PinInit<Self, Error> {
+        let class = move |ops| bindings::svc_xprt_class {
+            xcl_name: name.as_char_ptr(),
+            xcl_owner: module.as_ptr(),
+            xcl_ops: ops,
+            // CAST: 4 MiB.
+            xcl_max_payload: MAX_PAYLOAD as u32,
+            xcl_ident: ident,
+            ..pin_init::zeroed()
+        };
+        try_pin_init!(&this in Self {
+            kind: TypeId::of::<L>(),
+            connections <- Opaque::ffi_init(move |slot: *mut bindings::svc_xprt_class| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe { slot.write(class(&ConnectionOps::<L::Connection>::OPS)) };
+            }),
+            context <- Opaque::ffi_init(move |slot: *mut Arc<L::Context>| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe { slot.write(context) };
+            }),
+            registered <- Opaque::try_ffi_init(move |slot: *mut bindings::svc_xprt_class| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe { slot.write(class(&ListenerOps::<L>::OPS)) };
+                // SAFETY: `this` is being initialised, and its fields may be named.
+                let context = unsafe { &raw const (*this.as_ptr()).context };
+                let registered = Self::publish(context as usize, slot);
+                if registered.is_err() {
+                    // SAFETY: `context` was written above; as initialisation fails here, nobody
+                    // else drops it.
+                    unsafe { core::ptr::drop_in_place(context.cast::<Arc<L::Context>>().cast_mut()) };
+                }
+                registered
+            }),
+        })
+    }
+
+    /// Stores the context, then registers `class`.
+    fn publish(context: usize, class: *mut bindings::svc_xprt_class) -> Result {
+        CONTEXT.cmpxchg(0, context, Full).map_err(|_| EBUSY)?;
+        // SAFETY: `class` is filled in and stays where it is until `drop`.
+        to_result(unsafe { bindings::svc_reg_xprt_class(class) }).inspect_err(|e| {
+            if *e == EEXIST {
+                pr_err!("the class is taken: unload rpcrdma, load svcrdma before it\n");
+            }
+            CONTEXT.store(0, Release);
+        })
+    }
+}
