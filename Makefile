@@ -44,10 +44,11 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
 	@scripts/rust-analyzer
 
-check: modules ## reachable panics, stack; shell and Python code
+check: modules ## imports, reachable panics, stack; shell and Python code
 	@scripts/check-shell
 	@scripts/check-python
 	@scripts/check-runner
+	@scripts/check-imports
 	@scripts/check-panics
 	@scripts/check-stack
 

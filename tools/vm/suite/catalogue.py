@@ -33,6 +33,7 @@ HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
     ("build.rust-analyzer", 300, ["scripts/tests/rust-project"]),
     ("build.htmldocs", 300, ["scripts/htmldocs"]),
+    ("check.imports", 60, ["scripts/check-imports"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
     ("check.shell", 300, ["scripts/check-shell"]),
