@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by everything that runs in a VM: what tests have in common. See README.
+# Sourced by all scripts that run in a VM. README lists the functions.
 # shellcheck shell=bash
 
-# The export: one file system, fsid=0, so NFSv4's / and NFSv3's /export are the same.
+# The export is one file system with fsid=0, so it is / for NFSv4 and /export for NFSv3.
 EXPORT=/export
 VM_SLOW=${VM_SLOW:-1}
-# Only the debug kernel has it.
+# kmemleak, which only the debug kernel has.
 LEAKS=/sys/kernel/debug/kmemleak
 
+# fail MESSAGE, skip REASON: end the script, and the test has failed or is skipped. note MESSAGE: prints it.
 fail() { echo "FAIL: $*" >&2; exit 1; }
 skip() { echo "SKIP: $*" >&2; exit 77; }
 note() { echo "$*" >&2; }
 
-# Times that a limit is as long as on a machine that is not busy.
+# The factor for time limits: 1 on an idle machine.
 SLOW=$((${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1))
 
-# wait_for SECONDS COMMAND...: until it succeeds; fails after that time, SLOW= times as long. On the
-# debug kernel all takes longer.
+# wait_for SECONDS COMMAND...: runs COMMAND again and again until it succeeds. Returns 1 and names COMMAND if it does not
+# within SLOW times SECONDS, and three times SECONDS more on the debug kernel.
 wait_for() {
 	local end=$((SECONDS + $1 * SLOW))
 	[[ ! -e $LEAKS ]] || ((end += 3 * $1))
@@ -27,14 +28,15 @@ wait_for() {
 	done
 }
 
-# nap [SECONDS]: a tenth of a second. An emulated CPU takes as long to start a program as to do much else,
-# so what is done again and again has none: here, in `server` and in `counter`.
+# nap [SECONDS]: sleeps for a tenth of a second. An emulated CPU takes long to start a program, so code that is repeated
+# often starts none: here, in `server` and in `counter`.
 # shellcheck disable=SC2120 # life.upgrade says for how long, on the server
 nap() { read -r -t "${1:-0.1}" -u "$NEVER" _ || true; }
 exec {NEVER}<> <(:)
 
 # ---- the other VM ---------------------------------------------------------
 
+# control_port: prints the device of the channel between the VMs.
 control_port() {
 	local p
 	for p in /sys/class/virtio-ports/*; do
@@ -42,8 +44,8 @@ control_port() {
 	done
 }
 
-# server COMMAND...: runs it where the server is, with these helpers at hand;
-# prints its output, returns its status. With one VM: here.
+# server COMMAND...: runs COMMAND in a shell on the server's VM, which has sourced this file; prints its output, returns its
+# status. With one VM it runs in a subshell here.
 server() {
 	local status output
 	if ((VM_COUNT == 1)); then
@@ -59,6 +61,7 @@ server() {
 	return "$status"
 }
 
+# server_end: ends the server's VM; returns its verdict.
 server_end() {
 	local status
 	echo end >&7
@@ -68,8 +71,8 @@ server_end() {
 
 # ---- network and RDMA device -----------------------------------------------
 
-# Addresses come from the job: IPV4 and IPV6 of this VM, SERVER and SERVER6; MAC, because
-# VMs that start from one snapshot would have one.
+# net_up: sets up eth0. /job/env has the addresses: IPV4 and IPV6 of this VM, SERVER and SERVER6, and MAC, as all VMs that
+# start from one snapshot would have the same.
 net_up() {
 	modprobe virtio_net
 	wait_for 10 test -e /sys/class/net/eth0
@@ -81,15 +84,15 @@ net_up() {
 	END
 }
 
-# rxe_up: soft RoCE on the VM's NIC, as rxe0.
+# rxe_up: creates rxe0, soft RoCE on eth0, unless it exists.
 rxe_up() {
 	[[ ! -e /sys/class/infiniband/rxe0 ]] || return 0
 	modprobe -a rdma_rxe rdma_ucm ib_uverbs
 	rdma link add rxe0 type rxe netdev eth0 || fail "no rxe device"
 }
 
-# siw_up: soft iWARP there, as siw0. With one VM the listener has to be of SERVER alone: one of all
-# addresses has only what comes by its device.
+# siw_up: creates siw0, soft iWARP on eth0, unless it exists. With one VM nfsd has to listen on SERVER alone: on siw a listener
+# on all addresses accepts only connections that arrive by its device.
 siw_up() {
 	[[ ! -e /sys/class/infiniband/siw0 ]] || return 0
 	modprobe -a siw rdma_ucm ib_uverbs
@@ -98,24 +101,24 @@ siw_up() {
 
 # ---- modules ---------------------------------------------------------------
 
-# Ours first: the class "rdma" belongs to whoever registers it, and rpcrdma then
-# is the client only.
+# load_ours: loads svcrdma.ko as the server and then rpcrdma as the client. The module that is loaded first registers the
+# transport class "rdma".
 load_ours() {
 	modprobe -a nfsd rdma_cm || fail "modprobe nfsd rdma_cm"
 	insmod "$MODULE" || fail "insmod svcrdma.ko"
 	load_client
 }
 
-# The stock server, which is one module with the client.
+# load_stock: loads rpcrdma as server and client. load_client: loads the modules of the client.
 load_stock() { modprobe -a nfsd rpcrdma || fail "modprobe nfsd rpcrdma"; }
 load_client() { modprobe -a nfs rpcrdma || fail "modprobe rpcrdma"; }
 
-# load: the one that this run of the test is about.
+# load: loads the server that this run tests, and the client.
 load() { "load_$VM_SERVER" "$@"; }
 
 # ---- server ----------------------------------------------------------------
 
-# export_up [TYPE [sync|async]]: a new file system of the VM's data disk, exported.
+# export_up [TYPE [sync|async]]: makes a file system on the data disk, mounts it on $EXPORT and writes /etc/exports.
 export_up() {
 	local type=${1:-ext4} sync=${2:-sync}
 	mountpoint -q "$EXPORT" && return
@@ -128,9 +131,8 @@ export_up() {
 	echo "$EXPORT *(rw,$sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/etc/exports
 }
 
-# nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM] [-a]: nfsd with an export,
-# listening on TCP; short grace and lease (LEASE, 10 s), or the first open would wait for 90 s. With
-# -a nothing waits for the disk.
+# nfsd_up [-t THREADS] [-b MAX_BLOCK_SIZE] [-f FILESYSTEM] [-a]: starts nfsd with an export and a TCP listener, and waits for
+# the end of grace. Grace and lease (LEASE, 10 s) are short, or the first open would wait for 90 s. -a: the export is async.
 nfsd_up() {
 	local threads=4 block='' type=ext4 sync=sync o OPTIND=1
 	while getopts t:b:f:a o; do
@@ -145,34 +147,35 @@ nfsd_up() {
 	export_up "$type" "$sync"
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd || fail "mount of /proc/fs/nfsd"
 	rpc_up
-	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the least it takes
+	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the smallest value that nfsd takes
 	echo "${LEASE:-10}" >/proc/fs/nfsd/nfsv4leasetime
-	# lockd's grace, which is NFSv4's locks' too: 3 s, the least.
+	# lockd's grace also holds for locks of NFSv4. 3 s is the smallest value.
 	echo 3 >/proc/sys/fs/nfs/nlm_timeout
 	echo 1 >/proc/sys/fs/nfs/nlm_grace_period
 	[[ ! $block ]] || echo "$block" >/proc/fs/nfsd/max_block_size
 	daemons_up
 	exportfs -ra
 	rpc.nfsd "$threads" || fail "rpc.nfsd"
-	# Nothing to reclaim after a fresh start; it refuses if grace is over already, and without nfsdcld,
-	# which it waits for a second only: then all of grace passes before anything may be opened.
+	# After a fresh start there is nothing to reclaim, so grace can end. nfsd refuses if it is over already, or if nfsdcld does
+	# not answer within a second; then the wait below lasts for all of grace.
 	{ echo Y >/proc/fs/nfsd/v4_end_grace; } 2>/dev/null || true
 	{ echo Y >/proc/fs/lockd/nlm_end_grace; } 2>/dev/null || true
 	wait_for 60 grace_is_over || fail "no end of grace"
 }
 
-# Of NFSv4's opens and of all locks.
+# grace_is_over: returns true if grace is over for opens of NFSv4 and for all locks.
 grace_is_over() { [[ $(</proc/fs/nfsd/v4_end_grace) == Y && $(</proc/fs/lockd/nlm_end_grace) == Y ]]; }
 
+# nfsd_down: stops nfsd; returns its status.
 nfsd_down() { rpc.nfsd 0; }
 
-# What nfsd needs of daemons.
+# daemons_up: starts the daemons that nfsd needs.
 daemons_up() {
 	pidof -q nfsdcld || nfsdcld
 	pidof -q rpc.mountd || rpc.mountd
 }
 
-# What both NFS client and server need of ONC RPC's daemons.
+# rpc_up: starts the daemons of ONC RPC that NFS clients and servers need.
 rpc_up() {
 	mkdir -p /run/rpc_pipefs /run/rpcbind /var/lib/nfs/nfsdcld /var/lib/nfs/sm /var/lib/nfs/sm.bak
 	mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
@@ -180,18 +183,18 @@ rpc_up() {
 	pidof -q rpc.statd || rpc.statd --no-notify
 }
 
-# rdma_listen [PORT]
+# rdma_listen [PORT]: adds RDMA listeners on all addresses, port 20049 if none is given; fails the test if nfsd refuses.
 rdma_listen() { echo "rdma ${1:-20049}" >/proc/fs/nfsd/portlist || fail "no RDMA listener"; }
 
-# configure LIMIT VALUE: what an admin writes to /etc/sysctl.d, and what make install has udev do with it.
+# configure SETTING VALUE: writes a setting of the transport to /etc/sysctl.d, and installs the udev rule that applies it.
 configure() {
 	install -D -m 644 /src/scripts/svcrdma.rules /etc/udev/rules.d/60-svcrdma.rules
 	echo "sunrpc.svcrdma.$1 = $2" >>/etc/sysctl.d/svcrdma.conf
 	pidof -q systemd-udevd || /usr/lib/systemd/systemd-udevd --daemon || fail "no udev"
 }
 
-# server_up [nfsd_up's options]: all of the server, wherever it is; DEVICE=siw for iWARP, LEASE as of
-# nfsd_up.
+# server_up [OPTION...]: loads the modules, creates the RDMA devices, and starts nfsd with nfsd_up's options and RDMA
+# listeners, on the server's VM. Loads the client's modules. DEVICE=siw for iWARP; LEASE as for nfsd_up.
 server_up() {
 	server "LEASE=${LEASE:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
 	((VM_COUNT == 1)) || { load_client && "${DEVICE:-rxe}_up"; }
@@ -199,12 +202,15 @@ server_up() {
 
 # ---- client ----------------------------------------------------------------
 
+# nfs_path VERSION: prints the path of the export.
 nfs_path() { [[ $1 == 3 ]] && echo "$EXPORT" || echo /; }
 
-# mount_rdma VERSION DIR [OPTIONS]; mount_tcp likewise. SERVER may be set to SERVER6.
+# mount_rdma VERSION DIR [OPTIONS], mount_tcp VERSION DIR [OPTIONS]: create DIR if needed and mount the export on
+# it; fail the test if mount fails. With SERVER=$SERVER6 they use IPv6.
 mount_rdma() { mount_nfs "$1" "$2" "proto=$(netid rdma),port=20049${3:+,$3}"; }
 mount_tcp() { mount_nfs "$1" "$2" "proto=$(netid tcp)${3:+,$3}"; }
 
+# netid rdma|tcp: prints the netid for the family of SERVER.
 netid() { [[ $SERVER == *:* ]] && echo "${1}6" || echo "$1"; }
 
 mount_nfs() {
@@ -218,7 +224,7 @@ mount_nfs() {
 
 # ---- memory -----------------------------------------------------------------
 
-# memory FIELD...: of /proc/meminfo, in KiB, with nothing in caches and no empty slabs.
+# memory FIELD...: prints these fields of /proc/meminfo in one line, in KiB, after it has dropped caches and empty slabs.
 memory() {
 	local slab field
 	sync
@@ -230,8 +236,8 @@ memory() {
 
 # ---- verdicts --------------------------------------------------------------
 
-# verdict: what the kernel says of the test in the end. The debug kernel is asked when the
-# module is gone, for then nothing of it may be left.
+# verdict: returns true if the kernel of this VM has no complaint at the end of a test. On the debug kernel the module is
+# unloaded first, and nothing that it has allocated may be left.
 verdict() {
 	local status=0
 	if [[ -e $LEAKS ]]; then
@@ -243,7 +249,7 @@ verdict() {
 	return "$status"
 }
 
-# retire: ends what the test has left running, and unloads the module.
+# retire: unmounts, stops nfsd and unloads the module, as far as the test has left them; returns false if it cannot.
 retire() {
 	umount -a -t nfs,nfs4
 	[[ ! -e /proc/fs/nfsd/threads ]] || nfsd_down
@@ -251,11 +257,11 @@ retire() {
 	wait_for 120 rmmod svcrdma || { echo "FAIL: svcrdma cannot be unloaded" >&2; return 1; }
 }
 
-# klog_check: fails if the kernel complained. Lines that the list klog-allow
-# matches, and those of the test's own `# klog-allow:`, are no complaints.
+# klog_check: returns false, and prints the lines, if the kernel log has complaints. Lines that match the list klog-allow or
+# the test's own `# klog-allow:` are no complaints.
 klog_check() {
 	local bad
-	# Most kernels have said nothing of the kind, and what is allowed takes far longer to look for.
+	# Most logs have no such line, and matching the allowed lines takes far longer.
 	dmesg | complaints >/dev/null || return 0
 	bad=$(dmesg | klog_disallowed) || { echo "FAIL: klog-allow cannot be used" >&2; return 1; }
 	bad=$(complaints <<<"$bad") || return 0
@@ -264,14 +270,15 @@ klog_check() {
 	return 1
 }
 
+# complaints: prints the lines of its input that are complaints; returns false if there are none.
 complaints() {
 	grep -E -e 'BUG\b' -e 'WARNING\b' -e 'Oops' -e 'KASAN|UBSAN' -e 'general protection' -e 'nable to handle' \
 		-e 'Call Trace' -e 'panicked' -e 'blocked for more than' -e 'refcount' -e '\b[Ll]eak' \
 		-e 'list_(add|del)' -e 'rcu.*stall' -e 'soft lockup' -e 'while atomic'
 }
 
-# klog_disallowed: drops the lines that are allowed, and with a warning what the
-# kernel tells of it, down to the end of the trace.
+# klog_disallowed: prints its input without the lines that are allowed. With an allowed warning it drops the rest of the
+# warning, down to the end of the trace.
 klog_disallowed() {
 	(sed '/^#/d; /^$/d' /src/tools/vm/klog-allow; echo "${VM_KLOG_ALLOW:-^\$}") | awk '
 		NR == FNR { allowed[++n] = $0; next }
@@ -283,11 +290,11 @@ klog_disallowed() {
 		}' - /dev/fd/3
 } 3<&0
 
-# leak_check: fails if something is left that the module has allocated, or that was for it.
+# leak_check: returns false, and prints the records, if kmemleak finds memory that the unloaded module has allocated.
 leak_check() {
 	local ours
 	[[ -w $LEAKS ]] || { echo "FAIL: kmemleak has given up (see the kernel log)" >&2; return 1; }
-	# What has no reference now is a leak if it is the same at the second look, and not young.
+	# kmemleak reports an object that is unreferenced and unchanged in a second scan, and some seconds old.
 	echo scan >"$LEAKS"
 	sleep 5
 	echo scan >"$LEAKS"
@@ -301,8 +308,8 @@ leak_check() {
 	return 1
 }
 
-# leaks_of_ours: those of kmemleak's records with a function of the module in the backtrace. It
-# is unloaded: its functions are bare addresses, and get their names again.
+# leaks_of_ours: prints those of kmemleak's records whose backtrace has a function of the module. As the module is unloaded,
+# the backtrace has bare addresses; their names are added.
 leaks_of_ours() {
 	awk '
 		FILENAME != "-" { address[++n] = $1; name[n] = $3; next }
@@ -320,9 +327,9 @@ leaks_of_ours() {
 		END { show() }' /run/svcrdma.symbols -
 }
 
-# counter_above NAME NUMBER, counter_is NAME NUMBER: whether a counter of this VM is.
+# counter_above NAME NUMBER, counter_is NAME NUMBER: return true if a counter of this VM is above NUMBER, or equal to it.
 counter_above() { local value; read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value > $2)); }
 counter_is() { local value; read -r value <"/proc/sys/sunrpc/svcrdma/$1" && ((value == $2)); }
 
-# counters: all of the transport's, NAME VALUE.
+# counters: prints all counters and settings of this VM's transport, NAME VALUE.
 counters() { (cd /proc/sys/sunrpc/svcrdma && grep -H . -- *) 2>/dev/null | sed 's/:/ /'; }

@@ -5,10 +5,10 @@
     vm.py run [--vms 2] [--mem MiB] [--cpus N] [--limit S] [--out DIR] [--server ours|stock] SCRIPT [ARG...]
     vm.py shell
     vm.py snapshot [--mem MiB] [--cpus N] DIR   saves a VM that has booted, see guest-snapshot
-    vm.py kvm       status 0 if VMs are not emulated
+    vm.py kvm                                   has status 0 if VMs use KVM, 1 if they are emulated
 
 The VMs see the checkout as /src (read-only) and DIR/NAME as /job. Every boot
-starts from the same images with an empty overlay; nothing survives but /job/out.
+starts from the same images with an empty overlay; only /job/out survives.
 In `make test` emulated VMs start from a snapshot, see Snapshot.
 """
 
@@ -34,26 +34,26 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
-DISK = 16 << 30  # of the export; sparse
-# Times that a VM is booted at most: QEMU's emulator may end with SIGSEGV when it begins from a
-# snapshot, before the VM has done anything.
+DISK = 16 << 30  # bytes of the export's disk, a sparse file
+# How often a VM is booted at most. QEMU's emulator may end with SIGSEGV when it starts from a
+# snapshot, before the VM has run anything.
 BOOTS = 6
-# Times that rxe may take the VM of one test down before the test has failed.
+# How often the VM of one test may die in rxe before the test has failed.
 RXE_DEATHS = 3
-# An emulated CPU. String instructions go byte by byte and are slow: without these two the kernel
-# takes others. A fifth level of page tables is of no use.
+# An emulated CPU runs string instructions byte by byte; without erms and fsrm the kernel avoids them. The
+# VMs need no fifth level of page tables.
 CPU = "max,erms=off,fsrm=off,la57=off"
-# What init says when the VM is ready to be saved, and seconds that this may take: it hangs otherwise.
+# What init prints when the VM is ready to be saved, and how many seconds it may take until then.
 READY = b"init: ready for a snapshot"
 READY_LIMIT = 1200
 
 
-# The servers that tests may be about: this module, or the kernel's own.
+# The servers that tests can run against: this module, or the kernel's own.
 SERVERS = ("ours", "stock")
 
 
 def server_chosen() -> str:
-    """By SERVER=."""
+    """Returns the server that the variable SERVER chooses. Ends the program if it names none."""
     server = os.environ.get("SERVER") or SERVERS[0]
     if server not in SERVERS:
         sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(SERVERS)}")
@@ -61,18 +61,18 @@ def server_chosen() -> str:
 
 
 def use_kvm() -> bool:
-    """/dev/kvm may be there and of no use: the CPU has to have the extension."""
+    """Returns true if VMs can use KVM. /dev/kvm may exist although the CPU lacks the extension."""
     flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
     return ("vmx" in flags or "svm" in flags) and os.access("/dev/kvm", os.R_OK | os.W_OK)
 
 
 def die_with_parent() -> None:
-    """Of a child: no VM is left behind, however we end."""
+    """Runs in a child: has the kernel kill the VM when this program ends, however it ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Size(NamedTuple):
-    """Of a VM."""
+    """The size of a VM."""
 
     mem: int = 2048  # MiB
     cpus: int = 1
@@ -92,11 +92,11 @@ class Monitor:
         return ["-chardev", f"socket,id=monitor,fd={self.theirs.fileno()}", "-mon", "chardev=monitor,mode=control"]
 
     def begin(self) -> None:
-        """Once QEMU has inherited its end."""
+        """Closes QEMU's end, which QEMU has inherited, and agrees on the capabilities of both sides."""
         self.theirs.close()
         self.answer("QMP")
         self.command("qmp_capabilities")
-        # Each page has its place in the file, and is read at once with those beside it.
+        # With mapped-ram each page has a fixed place in the file, so that neighbours are read at once.
         mapped = {"capability": "mapped-ram", "state": True}
         self.command("migrate-set-capabilities", capabilities=[mapped])
 
@@ -110,7 +110,7 @@ class Monitor:
         self.stream.close()
 
     def answer(self, key: str) -> Any:
-        """Skips events."""
+        """Returns the next message with that key; skips events. Raises OSError for an error of QEMU."""
         for line in self.stream:
             message = json.loads(line)
             if key in message:
@@ -121,19 +121,21 @@ class Monitor:
 
 
 class Snapshot:
-    """A VM that has booted and waits for its job. Its file may go meanwhile, it stays open. Each VM
-    that starts from it has memory of its own."""
+    """A VM that has booted and waits for its job.
+
+    The file stays open, so it may be deleted meanwhile. VMs that start from it do not share memory.
+    """
 
     def __init__(self, folder: Path, mode: str = "rb"):
         self.state: IO[bytes] = open(folder / "state", mode)  # noqa: SIM115
 
     @property
     def uri(self) -> str:
-        """In QEMU, which has inherited it."""
+        """Returns the name of the file in QEMU, which has inherited the descriptor."""
         return f"file:/proc/self/fd/{self.state.fileno()}"
 
     def save(self, vm: Vm) -> None:
-        """QEMU stops the VM by itself, so those that start from it run."""
+        """Saves the running VM and ends QEMU. QEMU saves a VM as running, so VMs that start from it run."""
         monitor = vm.monitor
         if not monitor:
             raise OSError("QEMU takes no commands")
@@ -142,7 +144,7 @@ class Snapshot:
             if status in ("failed", "cancelled"):
                 raise OSError("QEMU cannot save it")
             time.sleep(0.02)
-        # It ends with what it has started.
+        # QEMU ends, and with it the VM.
         monitor.command("quit")
         with contextlib.suppress(subprocess.TimeoutExpired):
             vm.process.wait(60)
@@ -150,7 +152,7 @@ class Snapshot:
 
 @dataclass
 class Images:
-    """What VMs boot from, made by guest-kernel and guest-root."""
+    """The files that VMs boot from, made by guest-kernel and guest-root."""
 
     root: Path
     boot: Path
@@ -191,7 +193,7 @@ class Images:
 
 @dataclass
 class Job:
-    """A script and the machines it wants."""
+    """A script and the VMs that it needs."""
 
     command: list[str]
     out: Path
@@ -202,21 +204,21 @@ class Job:
     env: dict[str, str] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)  # for /job
     tree: Path | None = None  # a folder that the VMs can mount, as 9p's "tree"
-    client: tuple[Images, Size] | None = None  # the client's VM, where it is not like the server's
+    client: tuple[Images, Size] | None = None  # the client's VM, if it differs from the server's
 
     def machine(self, images: Images, role: str) -> tuple[Images, Size]:
-        """What the VM of that role is."""
+        """Returns the images and the size of the VM with that role."""
         return self.client if self.client and role == "client" else (images, self.size)
 
 
 @dataclass
 class Result:
-    status: int | None  # of the script; None: it did not come to an end
+    status: int | None  # of the script; None if it did not end
     seconds: float
     why: str = ""
 
 
-# What a kernel says that dies: that it does, of what, and where.
+# What a dying kernel prints: that it dies, of what, and where.
 DYING = re.compile(r"(?:BUG: |Oops: |RIP: 0010:|Kernel panic|general protection fault|traps: PANIC).*")
 DYING_LINES = 4
 
@@ -231,7 +233,7 @@ class Vm:
         self.console = directory / "console.log"
         module = ""
         if images.module:
-            # A rebuild while we run must not matter.
+            # A copy, so that a rebuild does not change what is tested.
             shutil.copy(images.module, directory / "svcrdma.ko")
             module = "/job/svcrdma.ko"
         for path in job.files:
@@ -255,7 +257,7 @@ class Vm:
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
         stdio = role == "shell"
         with contextlib.ExitStack() as stack:
-            # The disk has no name, so that it goes with the VM.
+            # The disk has no name, so that it is deleted when the VM ends.
             disk = stack.enter_context(tempfile.TemporaryFile(dir=directory))
             disk.truncate(DISK)
             path = Path(f"/proc/self/fd/{disk.fileno()}")
@@ -284,7 +286,7 @@ class Vm:
 
     @contextlib.contextmanager
     def monitored(self) -> Iterator[None]:
-        """What QEMU refuses is the end of the VM, like any other that it meets."""
+        """Turns an error of QEMU into the end of the VM, with the error in qemu.log."""
         try:
             yield
         except OSError as error:
@@ -295,22 +297,22 @@ class Vm:
     def arguments(
         self, images: Images, size: Size, tree: Path | None, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
     ) -> list[str | Path]:
-        # Emulated CPUs of a VM take turns: at the same time they would see the kernel's code while
-        # the kernel patches it, and wait for those that the host has no CPU for.
+        # Emulated CPUs of a VM take turns. In parallel they would run the kernel's code while the kernel
+        # patches it, and wait for CPUs that the host is not running.
         accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=single", "-cpu", CPU]
         append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
         if not use_kvm():
-            # The emulated TSC is steady, but a busy host makes the watchdog think otherwise and
-            # take a timer that is far slower to read. A program at other addresses each time is
-            # translated again each time, which takes three times as long as to run it. Timers that are
-            # exact to less than a tick cost QEMU a fifth of all that it does.
+            # The emulated TSC is steady, but on a busy host the kernel's watchdog takes it for unsteady and
+            # changes to a timer that is far slower to read. With randomised addresses QEMU translates each
+            # program again, which takes three times as long as to run it. High-resolution timers cost QEMU
+            # a fifth of its time.
             append += " mitigations=off tsc=reliable norandmaps highres=off"
         if images.snapshots.get(size) and not stdio:
             append += " snapshot"  # for init
         if images.is_debug:
-            # Not who has allocated what lies in slabs, nor poison: KASAN says the first as well, and of what
-            # is compiled with it who uses what is free. To look at poison takes long, since to KASAN each
-            # byte of it is one that must not be read.
+            # Neither owner tracking (U) nor poison (P) of slabs: KASAN reports the owner as well, and finds
+            # uses of freed memory in all code that is compiled with it. Checking poison takes long, as KASAN
+            # handles each byte of it as one that must not be read.
             append += " slab_debug=FZ"
         first = index == 1
 
@@ -320,14 +322,14 @@ class Vm:
         def share(tag: str, path: Path, flags: str = "") -> list[str]:
             return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
 
-        # The first VM listens, the second connects; alone, what the NIC sends is dropped,
-        # and traffic to its own address never leaves the VM.
+        # The first VM listens, the second connects. With one VM, QEMU drops what the NIC sends; traffic to
+        # the VM's own address never leaves the VM.
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
-        # QEMU is where the toolchain is, which may be a folder of its own.
+        # QEMU is installed with the toolchain, maybe in a build root.
         shared = [path for path in (directory, sockets, tree) if path]
         inside = [TOP / "scripts/in-root", *(word for path in shared for word in ("-b", path))]
-        # All VMs of a kernel have the same devices, or none could start from another's snapshot.
+        # All VMs of a kernel have the same devices, as a VM can start only from a snapshot with its devices.
         return [
             *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
             "-m", str(size.mem), "-smp", str(size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -338,9 +340,9 @@ class Vm:
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
             *(share("tree", tree, ",readonly=on") if tree else []),
-            # rxe drops what has come for a broken queue pair with interrupts off and that pair's lock held.
-            # To free a buffer from a page pool, as merged ones are, lets softirqs run, and what they
-            # bring for the same pair waits for that lock for good.
+            # No merged buffers: rxe frees packets of a broken queue pair with the pair's lock held and
+            # interrupts off. Freeing a merged buffer, which comes from a page pool, lets softirqs run, and a
+            # packet for the same pair in a softirq then waits for that lock for ever.
             "-netdev", net, "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mrg_rxbuf=off",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
@@ -349,12 +351,13 @@ class Vm:
         ]  # fmt: skip
 
     def status(self) -> int | None:
+        """Returns the status that the VM has written, or None."""
         with contextlib.suppress(FileNotFoundError, ValueError):
             return int((self.out / "status").read_text())
         return None
 
     def last_words(self) -> str:
-        """How QEMU ended, and why: what the kernel complained of, or what QEMU said of itself."""
+        """Returns the status of QEMU, and what the dying kernel or else QEMU printed last."""
         said: list[str] = []
         with contextlib.suppress(OSError):
             said = (self.console.parent / "qemu.log").read_text().strip().splitlines()[-2:]
@@ -372,7 +375,7 @@ class Vm:
 
 
 def run(images: Images, job: Job) -> Result:
-    """Runs the job on fresh VMs, again if one dies before it has done anything, or of rxe."""
+    """Runs the job on new VMs, and again if one dies while it boots, or in rxe."""
     boots, deaths = BOOTS, RXE_DEATHS
     while True:
         result, booted = attempt(images, job)
@@ -390,8 +393,10 @@ def run(images: Images, job: Job) -> Result:
 
 
 def died_of_rxe(console: Path) -> bool:
-    """Whether a kernel died within rxe, and the module is not in the trace. The driver may use queue
-    pairs that are destroyed meanwhile; klog-allow has the harmless form of that."""
+    """Returns true if the kernel died in rxe and its trace does not name the module.
+
+    rxe may use queue pairs that are being destroyed; klog-allow has the harmless form of that.
+    """
     text = console.read_text(encoding="utf-8", errors="replace")
     complaint = DYING.search(text)
     trace = text[complaint.start() :] if complaint else ""
@@ -399,7 +404,7 @@ def died_of_rxe(console: Path) -> bool:
 
 
 def save_snapshot(images: Images, size: Size, folder: Path) -> None:
-    """Boots a VM up to its job and saves it there."""
+    """Boots a VM until it waits for its job, and saves it."""
     for left in reversed(range(BOOTS)):
         try:
             boot_and_save(images, size, folder)
@@ -435,7 +440,10 @@ def wait_until_ready(vm: Vm, deadline: float) -> None:
 
 
 def attempt(images: Images, job: Job) -> tuple[Result, bool]:
-    """Runs the job; the script's VM is the last of them. Whether no VM died before its user space began."""
+    """Runs the job once. Returns its result, and true if no VM died before its user space began.
+
+    The script runs in the last VM.
+    """
     start = time.monotonic()
     vms: list[Vm] = []
     roles = {1: ["single"], 2: ["server", "client"]}[job.vms]
@@ -458,7 +466,7 @@ def attempt(images: Images, job: Job) -> tuple[Result, bool]:
 
 
 def is_listening(path: Path) -> bool:
-    """A socket has its name before it listens, and who connects in between is refused."""
+    """Returns true if the socket listens, which it does only some time after its file is there."""
     lines = (line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines())
     return any(words[-1] == str(path) and int(words[3], 16) & 0x10000 for words in lines)
 
@@ -471,7 +479,7 @@ def wait_for_sockets(sockets: Path, vm: Vm) -> None:
 
 
 def watch(vms: list[Vm], deadline: float) -> str:
-    """Until the script's VM ends; says what went wrong with the machines, if anything."""
+    """Waits until the script's VM ends. Returns what went wrong with the VMs, or an empty string."""
     while True:
         if vms[-1].process.poll() is not None:
             return "" if vms[-1].status() is not None else f"the VM died{vms[-1].last_words()} (console.log)"
@@ -483,7 +491,7 @@ def watch(vms: list[Vm], deadline: float) -> str:
 
 
 def families() -> list[str]:
-    """The kernel families to choose from, the newest first."""
+    """Returns the kernel families of the archive, the newest first."""
     done = subprocess.run([TOP / "scripts/families"], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)

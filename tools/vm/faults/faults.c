@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Says of queues what a device would say when they have failed, which soft devices never do. Loaded
- * in a VM before the queues are made; writing "cq" to the parameter "fail" then raises the event for all
- * completion queues whose owner wants to know. "regions" is how many memory regions for work requests
- * there can be, of all devices together. "full" names a function of svcrdma whose second argument is
- * the capacity of a queue that it makes: queues have no room until "full" is written again, empty.
+ * Raises errors that soft devices never report, for tests. It is loaded in a VM before svcrdma creates
+ * its queues. Parameters:
+ *
+ * fail     writing "cq" raises IB_EVENT_CQ_ERR for all completion queues that have an event handler
+ * regions  how many memory regions for work requests all devices together may have
+ * full     names a function of svcrdma that makes a queue and whose second argument is the capacity: it
+ *          makes queues without room until an empty string is written
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -12,7 +14,7 @@
 
 #define MOST 64
 
-/* Live queues, in no order. */
+/* Completion queues that exist, in no order. */
 static void *cqs[MOST];
 
 static void note(void **list, void *queue)
@@ -22,7 +24,7 @@ static void note(void **list, void *queue)
 	for (i = 0; i < MOST; i++)
 		if (!cmpxchg(&list[i], NULL, queue))
 			return;
-	pr_warn("there are too many queues\n");
+	pr_warn("faults: more than %d completion queues, not all can fail\n", MOST);
 }
 
 static void forget(void **list, void *queue)
@@ -52,7 +54,7 @@ static int regions = INT_MAX;
 module_param(regions, int, 0644);
 static atomic_t live_regions;
 
-/* The second argument is the type: there are none of this one but by another function. */
+/* The second argument of ib_alloc_mr() is the type, and it refuses this one. */
 static int region_is_made(struct kprobe *probe, struct pt_regs *regs)
 {
 	if (atomic_read(&live_regions) >= regions)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Chunks offered where RPCSEC_GSS covers the results: python3 covered.py PROBE HOST FILE NAME.
+"""Checks where READs with each service of RPCSEC_GSS return their data if the Call offers chunks.
 
-The Linux client offers none then. FILE is what the server has as NAME in its root; the caller has a
-ticket. READs with each service of RFC 2203, by Calls of NFS 4.0 that need no client ID.
+python3 covered.py PROBE HOST FILE NAME: FILE is what the server has as NAME in its root; the caller has a
+ticket. The Linux client offers no Write chunk where RPCSEC_GSS covers the results (RFC 2203), so the probe
+makes the Calls, those of NFS 4.0 that need no client ID.
 """
 
 import json
@@ -51,7 +52,7 @@ class Reader:
 
 
 def exchange(call: bytes, *options: str) -> tuple[dict[str, Any], bytes, Reader]:
-    """What probe call prints of it: the results behind the RPC header with its verifier."""
+    """Makes a Call. Returns what the probe prints of the reply, the verifier, and a reader of the results."""
     done = subprocess.run([PROBE, "call", HOST, *options], input=call, stdout=subprocess.PIPE, check=True)
     answer = json.loads(done.stdout)
     reply = Reader(bytes.fromhex(answer["reply"]))
@@ -64,7 +65,7 @@ def exchange(call: bytes, *options: str) -> tuple[dict[str, Any], bytes, Reader]
 class Session:
     def __init__(self) -> None:
         name = gssapi.Name(f"nfs@{HOST}", gssapi.NameType.hostbased_service)
-        # Nothing about the order of messages (RFC 2203, section 5.2.2).
+        # Without flags for the order of messages (RFC 2203, section 5.2.2).
         flags = gssapi.RequirementFlag.mutual_authentication
         self.context = gssapi.SecurityContext(name=name, usage="initiate", flags=flags)
         self.handle, self.sequence = b"", 0
@@ -83,7 +84,7 @@ class Session:
         return call + words(RPCSEC_GSS) + opaque(credential)
 
     def call(self, service: int, arguments: bytes, *options: str) -> tuple[dict[str, Any], Reader]:
-        """Makes a COMPOUND; returns what came how, and the results when they have been checked."""
+        """Makes a COMPOUND. Returns what the probe prints of the reply, and the verified results."""
         head = self.header(GSS_DATA, service, 1)
         sequence = words(self.sequence)
         covered = sequence + arguments
@@ -109,9 +110,12 @@ class Session:
 
 
 def read(session: Session, service: int, count: int) -> tuple[bool, bytes, bytes]:
-    """How the reply came to a READ with chunks, what the Write chunk got, and what the reply has."""
+    """Makes a READ with a Write chunk and a Reply chunk.
+
+    Returns true if the reply was inline, the data in the Write chunk, and the data in the reply.
+    """
     arguments = opaque(b"") + words(0, 3, PUTROOTFH, LOOKUP) + opaque(NAME.encode())
-    # Past locks and grace periods.
+    # This special state ID ignores locks and grace periods.
     arguments += words(READ, *[0xFFFFFFFF] * 4, 0, 0, count)
     answer, results = session.call(service, arguments, "--write", str(CHUNK), "--reply", str(CHUNK))
     head = (results.word(), results.opaque(), results.word())
@@ -127,10 +131,10 @@ def read(session: Session, service: int, count: int) -> tuple[bool, bytes, bytes
 def main() -> None:
     session = Session()
     for count in (1000, 1 << 16):
-        # Only the header is signed: data goes to the Write chunk.
+        # RPCSEC_GSS covers only the header: the data is in the Write chunk.
         assert read(session, NONE, count) == (True, DATA[:count], b""), count
         for service in (INTEGRITY, PRIVACY):
-            # Whole, where it was checked: inline or in the Reply chunk.
+            # The whole reply is inline or in the Reply chunk.
             assert read(session, service, count) == (count == 1000, b"", DATA[:count]), (service, count)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures single requests of mounts: python3 latency.py OUT SECONDS DIR...
+"""Measures the latency of single requests of mounts: python3 latency.py OUT SECONDS DIR...
 
 For each DIR, a mount with actimeo=0, one thread makes GETATTRs of a file and another one WRITEs of 64 KiB,
-one after the other. Prints "ready" before the first. Writes to OUT for each kind "DIR OPERATION COUNT P50 P99
-LONGEST", times in ms, after SECONDS or with SIGTERM. A request that has no answer by then counts with the
-time that it has taken until then.
+one after the other. Prints "ready" before the first request. After SECONDS or with SIGTERM it writes to OUT a
+line "DIR OPERATION COUNT P50 P99 LONGEST" for each kind of request, times in ms. A request that has no reply
+by then counts with the time that has passed.
 """
 
 import mmap
@@ -43,14 +43,14 @@ class Series(threading.Thread):
         times = sorted([*self.times, *([now - began] if began else [])])
 
         def at(percent: int) -> float:
-            """The least that so many percent do not exceed."""
+            """Returns that percentile, in ms."""
             return 1000 * times[max(0, -(-len(times) * percent // 100) - 1)]
 
         return f"{self.name} {len(times)} {at(50):.0f} {at(99):.0f} {at(100):.0f}"
 
 
 def opened(folder: Path) -> list[Series]:
-    """The GETATTRs and the WRITEs of a mount, which begin when both files are there."""
+    """Opens the files of a mount, and returns the series of its GETATTRs and of its WRITEs."""
     looked_at = os.open(folder / "looked-at", os.O_RDWR | os.O_CREAT)
     written = os.open(folder / "written", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
     data = mmap.mmap(-1, SIZE)
@@ -63,14 +63,14 @@ def opened(folder: Path) -> list[Series]:
 def main() -> None:
     out, seconds, *folders = sys.argv[1:]
     series = [one for folder in folders for one in opened(Path(folder))]
-    # The threads begin with the same mask, so that the signal is left for this one.
+    # The threads inherit the mask, so that this thread gets the signal.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print("ready", flush=True)
     for one in series:
         one.start()
     signal.sigtimedwait({signal.SIGTERM}, float(seconds))
     Path(out).write_text("".join(one.report() + "\n" for one in series), encoding="utf-8")
-    # Not waiting for a request that has no answer.
+    # Without waiting for a request that has no reply.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What programs do to names and files: python3 namespace.py SERVER CLIENT VERSION.
+"""Checks that changes of names and files are the same on client and server.
 
-SERVER is the exported folder, CLIENT a mount of it.
+python3 namespace.py SERVER CLIENT VERSION: SERVER is the exported folder, CLIENT a mount of it.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ VERSION = sys.argv[3]
 
 @contextlib.contextmanager
 def refused(number: int) -> Iterator[None]:
-    """The block has to fail with this errno."""
+    """Asserts that the block fails with this errno."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,7 @@ def refused(number: int) -> Iterator[None]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Waits for the condition, but not for ever."""
+    """Waits until the condition holds, for 30 s at most."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
@@ -90,7 +90,7 @@ def truncate(name: str) -> None:
     (CLIENT / name).write_bytes(data)
     os.truncate(CLIENT / name, 300_000)
     assert (SERVER / name).read_bytes() == data + bytes(100_000)
-    # From the other side.
+    # The server truncates the file.
     os.truncate(SERVER / name, 100)
     assert (CLIENT / name).read_bytes() == data[:100]
 
@@ -99,7 +99,7 @@ def append(name: str) -> None:
     (CLIENT / name).touch()
     expected = b""
     for turn in range(20):
-        # Opened anew each time: this is when a client looks how long the file is.
+        # Opened each time, as the client then asks for the size of the file.
         mount = (CLIENT, SERVER)[turn % 2]
         piece = bytes([65 + turn]) * (turn * 331)
         file = os.open(mount / name, os.O_WRONLY | os.O_APPEND)
@@ -110,7 +110,7 @@ def append(name: str) -> None:
 
 
 def elsewhere(function: Callable[[], int]) -> int:
-    """Calls the function in another process, which is another owner of locks; returns its status."""
+    """Calls the function in another process, so that locks have another owner. Returns its status."""
     child = os.fork()
     if child == 0:
         status = 255
@@ -121,7 +121,7 @@ def elsewhere(function: Callable[[], int]) -> int:
 
 
 def try_lock(path: Path, kind: int, start: int, length: int) -> bool:
-    """Says whether another process gets the lock."""
+    """Returns true if another process gets the lock."""
 
     def take() -> int:
         with open(path, "r+b") as file:
@@ -137,7 +137,7 @@ def try_lock(path: Path, kind: int, start: int, length: int) -> bool:
 
 
 def holder(path: Path) -> tuple[int, int, int]:
-    """Asks, in another process, who is in the way of a lock on all of the file."""
+    """Returns kind, start and length of the lock that conflicts with one on all of the file."""
     read, write = os.pipe()
 
     def ask() -> int:
@@ -166,17 +166,17 @@ def lock(name: str) -> None:
         fcntl.lockf(file, shared | fcntl.LOCK_NB, 100, 50)
         assert try_lock(SERVER / name, shared, 50, 100)
         assert not try_lock(SERVER / name, exclusive, 50, 100)
-    # Closed: released.
+    # Closing the file has released the locks.
     assert try_lock(SERVER / name, exclusive, 0, 1000)
     if VERSION != "3":
         wait_for_lock(name)
 
 
 def wait_for_lock(name: str) -> None:
-    """One that waits gets the lock when the server's own holder lets go.
+    """Checks that a waiting client gets the lock when a process of the server releases it.
 
-    Not for NLM, whose callback to a client in the server's own lockd comes to nothing: that client
-    asks again after half a minute.
+    Not for NLM: its callback does not reach a client in the server's own lockd, and that client repeats
+    its request only after half a minute.
     """
     with open(SERVER / name, "r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,7 +187,7 @@ def wait_for_lock(name: str) -> None:
                 os._exit(0)
             os._exit(1)
         time.sleep(1)
-        assert os.waitpid(waiter, os.WNOHANG) == (0, 0), "got a lock that somebody holds"
+        assert os.waitpid(waiter, os.WNOHANG) == (0, 0), "got a lock that another process holds"
     assert os.waitstatus_to_exitcode(os.waitpid(waiter, 0)[1]) == 0
 
 

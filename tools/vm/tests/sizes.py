@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sizes.py EXPORT MOUNT SIZE...: what a client writes is what the server has, and the other way round.
+"""Checks that files of given sizes are the same on client and server: sizes.py EXPORT MOUNT SIZE...
 
-MOUNT is a mount of the folder EXPORT, whose files up.* and down.* of those sizes in bytes, the largest
-one last, go over it by direct I/O and through the cache. Ends with what is not so.
+MOUNT is a mount of the folder EXPORT. For each SIZE in bytes, the largest one last, it writes and reads files
+up.* and down.* by direct I/O and through the cache. Ends with a message at the first difference.
 """
 
 import mmap
 import os
 import sys
 
-BLOCK = 4 << 20  # bytes that one call of write() or read() has at most
+BLOCK = 4 << 20  # the most bytes of one call of write() or read()
 
 
 def write(path: str, data: memoryview, flags: int) -> None:
@@ -17,7 +17,7 @@ def write(path: str, data: memoryview, flags: int) -> None:
     for start in range(0, len(data), BLOCK):
         part = data[start : start + BLOCK]
         if os.write(file, part) != len(part):
-            sys.exit(f"{path}: not all was written")
+            sys.exit(f"{path}: a write was short")
     os.fsync(file)
     os.close(file)
 
@@ -31,18 +31,18 @@ def read(path: str, buffer: mmap.mmap, flags: int) -> bytes:
 
 
 export, mount, *sizes = sys.argv[1:]
-# Both begin with a page.
+# Page aligned, as direct I/O needs it.
 reference, buffer = (mmap.mmap(-1, int(sizes[-1]) + BLOCK) for _ in range(2))
 for start in range(0, len(reference), 1 << 20):
     reference[start : start + (1 << 20)] = os.urandom(1 << 20)
 for size in map(int, sizes):
     data = memoryview(reference)[:size]
     write(f"{export}/down.{size}", data, 0)
-    # Direct first, which fills no cache.
+    # Direct I/O first, as it fills no cache.
     for how, flags in ("direct", os.O_DIRECT), ("buffered", 0):
         write(f"{mount}/up.{how}.{size}", data, flags)
         if read(f"{export}/up.{how}.{size}", buffer, 0) != reference[:size]:
-            sys.exit(f"{size} bytes, {how}: the server has others than were written")
+            sys.exit(f"{size} bytes, {how}: the server has other data than was written")
         if read(f"{mount}/down.{size}", buffer, flags) != reference[:size]:
-            sys.exit(f"{size} bytes, {how}: others were read than the server has")
+            sys.exit(f"{size} bytes, {how}: other data was read than the server has")
 print(f"{len(sizes)} sizes up to {sizes[-1]} bytes")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Writes and reads of sizes around the inline threshold and larger: python3 wrapped.py SERVER CLIENT.
+"""Checks WRITEs, READs, listings and links on a mount with GSS, with sizes around the inline threshold and larger.
 
-SERVER is the exported folder, CLIENT a mount of it. How much is inline depends on what GSS adds to
-Calls and replies, so all sizes from well below the threshold on are tried.
+python3 wrapped.py SERVER CLIENT: SERVER is the exported folder, CLIENT a mount of it. How much data fits inline
+depends on what GSS adds to Calls and replies, so the sizes begin well below the threshold.
 """
 
 import os
@@ -20,11 +20,11 @@ def compare(got: bytes, size: int) -> None:
 
 
 def around_the_threshold() -> None:
-    """One WRITE and one READ for each size."""
+    """Makes one WRITE and one READ of each size."""
     here = os.open(CLIENT / "direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     with open(SERVER / "direct", "rb", buffering=0) as there:
         for size in (1, 1023, *range(3500, 4120, 20)):
-            # Other bytes than before, at the same place.
+            # Each size has other data, written at the same offset.
             data = DATA[size : 2 * size]
             os.pwrite(here, data, 0)
             assert os.pread(there.fileno(), size, 0) == data, f"WRITE of {size} bytes"
@@ -34,7 +34,7 @@ def around_the_threshold() -> None:
 
 
 def files() -> None:
-    """Buffered, and of pages."""
+    """Writes and reads large files through the cache."""
     for size in LARGE:
         (CLIENT / f"up.{size}").write_bytes(DATA[:size])
         compare((SERVER / f"up.{size}").read_bytes(), size)
@@ -45,7 +45,7 @@ def files() -> None:
 
 
 def names() -> None:
-    """A listing that needs a Reply chunk, and a link's text."""
+    """Makes a listing that needs a Reply chunk, and symbolic links on both sides."""
     os.mkdir(CLIENT / "names")
     expected = [f"{number}.{'n' * 60}" for number in range(FILES)]
     for name in expected:
@@ -53,7 +53,7 @@ def names() -> None:
     assert sorted(os.listdir(CLIENT / "names")) == sorted(expected)
     for name in expected:
         os.unlink(SERVER / "names" / name)
-    # With krb5p nfsd takes no text of more than 3800 bytes, over any transport.
+    # With krb5p nfsd takes no link text of more than 3800 bytes, over any transport.
     for length in (100, 3700):
         text = "t" * length
         os.symlink(text, CLIENT / "names/here")
