@@ -72,7 +72,7 @@ server_end() {
 # ---- network and RDMA device -----------------------------------------------
 
 # net_up: sets up eth0. /job/env has the addresses: IPV4 and IPV6 of this VM, SERVER and SERVER6, and MAC, as all VMs that
-# start from one snapshot would have the same.
+# start from one snapshot would have the same MAC.
 net_up() {
 	modprobe virtio_net
 	wait_for 10 test -e /sys/class/net/eth0

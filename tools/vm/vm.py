@@ -67,7 +67,7 @@ def use_kvm() -> bool:
 
 
 def die_with_parent() -> None:
-    """Runs in a child: has the kernel kill the VM when this program ends, however it ends."""
+    """Runs in a child: asks the kernel to kill the VM when this program ends, however it ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
