@@ -101,11 +101,12 @@ siw_up() {
 
 # ---- modules ---------------------------------------------------------------
 
-# load_ours: loads svcrdma.ko as the server and then rpcrdma as the client. The module that is loaded first registers the
+# load_ours: loads svcrdma.ko, with PARAMETERS if set, as the server and then rpcrdma as the client. The module that is loaded first registers the
 # transport class "rdma".
 load_ours() {
 	modprobe -a nfsd rdma_cm || fail "modprobe nfsd rdma_cm"
-	insmod "$MODULE" || fail "insmod svcrdma.ko"
+	# shellcheck disable=SC2086
+	insmod "$MODULE" ${PARAMETERS:-} || fail "insmod svcrdma.ko"
 	load_client
 }
 
@@ -196,7 +197,7 @@ configure() {
 # server_up [OPTION...]: loads the modules, creates the RDMA devices, and starts nfsd with nfsd_up's options and RDMA
 # listeners, on the server's VM. Loads the client's modules. DEVICE=siw for iWARP; LEASE as for nfsd_up.
 server_up() {
-	server "LEASE=${LEASE:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
+	server "LEASE=${LEASE:-}; PARAMETERS=${PARAMETERS:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
 	((VM_COUNT == 1)) || { load_client && "${DEVICE:-rxe}_up"; }
 }
 
