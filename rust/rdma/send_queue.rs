@@ -130,7 +130,7 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
             now: 0,
         };
         Ok(pin_init!(Self {
-            inner <- new_spinlock!(inner, "svcrdma fifo"),
+            inner <- new_spinlock!(inner, "svcrdma send queue"),
         }))
     }
 

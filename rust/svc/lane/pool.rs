@@ -89,7 +89,7 @@ impl<W: Waiter> Pool<W> {
             large_memory_regions: KVec::new(),
         };
         Ok(Self {
-            inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pools"), GFP_KERNEL)?,
+            inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pool"), GFP_KERNEL)?,
         })
     }
 
