@@ -2,10 +2,13 @@
 
 //! The backchannel: Calls of the server to a client, over the client's own connection (RFC 8167).
 //!
-//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small: they are sent like inline
-//! Replies, and the answers are received like inline Calls.
+//! nfsd's callbacks (delegation recalls and the like, NFSv4.1 and later) are small. A callback is
+//! sent like an inline Reply, and its answer is received like an inline Call.
 //!
-//! Contexts: Calls are sent on `rpciod`, and answers arrive in completions; both are process context.
+//! # Context
+//!
+//! `rpciod` sends Calls, workers of completion queues receive the answers. Both are process
+//! context; nothing here sleeps.
 
 use super::send;
 use crate::svc::{
@@ -37,13 +40,13 @@ impl Back for Endpoint {
     fn send(&self, call: &callback::Call<'_>) -> Result {
         let len = call.len().saturating_add(encode::REVERSE_LEN);
         if len > self.thresholds.send as usize {
-            // After an error nfsd would make it again at once, and for ever. Like this it waits for
-            // an answer first.
+            // After an error nfsd would retry at once and forever. After success it first waits for
+            // an answer, which never arrives.
             self.connection.counters.callbacks_too_large.inc();
             return Ok(());
         }
         if !self.receives.takes_callbacks() {
-            // There was no memory for the buffers that answers come in.
+            // Memory was short when the buffers for answers were to be allocated.
             self.receives.grow_later();
             return Err(compat::enobufs());
         }
@@ -53,7 +56,8 @@ impl Back for Endpoint {
             .count(call.xid(), patience)
             .map_err(|NoCredit| {
                 self.connection.counters.callbacks_without_credit.inc();
-                // Until there is a credit, or the time for an answer is over.
+                // sunrpc keeps the Call until `resume_callbacks()` finds a credit, or until the
+                // Call times out.
                 EAGAIN
             })?;
         submit(self, call).inspect_err(|_| {
@@ -74,7 +78,13 @@ impl Back for Endpoint {
     }
 }
 
-/// Queues `call` to be sent.
+/// Copies `call` to a send buffer of the pool and queues it.
+///
+/// # Errors
+///
+/// - `ENOBUFS`: no send buffer is free, or [`SLOTS`] Calls to the client are queued already.
+/// - `ENOTCONN`: the connection is closing.
+/// - Those of `Reply::set_call`.
 fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
     let pool = &endpoint.connection.lane.pool;
     let mut message = pool.callback().ok_or_else(compat::enobufs)?;
@@ -82,13 +92,17 @@ fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
     send::submit_call(endpoint, message)
 }
 
-/// A reply to a Call of ours has come in. In a completion.
+/// Passes a client's reply to sunrpc, or ignores the message if no Call waits for this reply.
+///
+/// # Context
+///
+/// A worker of a completion queue.
 pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
     let body = reverse.body;
-    // The RPC message has the XID as well (RFC 8166, section 4.2.1).
+    // The RPC message repeats the XID of the transport header (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
     let granted = Some(reverse.credits);
-    // The credit is there before sunrpc makes another Call.
+    // `on_answer()` returns the credit before `complete()` lets sunrpc make another Call.
     let is_done = is_same
         && endpoint.callbacks.on_answer(reverse.xid, granted)
         && complete(endpoint, reverse.xid, body, granted);
@@ -99,9 +113,15 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
     }
 }
 
-/// The peer could not take the Call of ours with this XID, which is over (RFC 8166, section 4.5): nfsd
-/// is told that the peer has no such procedure, unless that happens all the time: it makes another
-/// Call at once. With those that it is not told of it waits until it gives up. In a completion.
+/// Ends the Call `xid`, which the client has refused with an RDMA_ERROR (RFC 8166, section 4.5).
+///
+/// nfsd gets the reply "procedure unavailable", and then makes another Call at once. So a client
+/// that refuses every Call would cause an endless loop. Therefore nfsd learns of one refusal
+/// between two ticks of the watchdog; after any other refusal nfsd waits until the Call times out.
+///
+/// # Context
+///
+/// A worker of a completion queue.
 pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     let callbacks = &endpoint.callbacks;
     let is_told = callbacks.on_answer(xid, None)
@@ -117,7 +137,10 @@ pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
     }
 }
 
-/// Whether sunrpc has waited for this reply, which grants so many credits if it says so.
+/// Passes `reply` to the Call `xid` of sunrpc. Returns true if a Call was waiting for the reply.
+///
+/// `granted` is the number of credits that the client grants with the reply, `None` if it does not
+/// say.
 fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
     let channel = endpoint.connection.channel();
     channel.is_some_and(|channel| channel.complete(xid, reply, granted.map(under_way)))

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dispatch: what is done when the device has completed work of a queue pair.
+//! Dispatch: the handlers of the completions of a queue pair.
 //!
-//! Contexts: the workers of completion queues, unless said otherwise; nothing here sleeps.
+//! # Context
+//!
+//! The workers of completion queues, but for `failed`, which the device calls in any context.
+//! Nothing here sleeps.
 
 use super::{
     read,
@@ -60,7 +63,7 @@ impl Handler for Endpoint {
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
         let status = completion.status();
         if !status.is_success() {
-            // All other posted work is flushed; the teardown gives it back.
+            // The device flushes all other posted work. The teardown returns its resources.
             if !status.is_flush() {
                 this.connection.close(CloseReason::Send(status.code()));
             }
@@ -77,7 +80,12 @@ impl Handler for Endpoint {
     }
 }
 
-/// Gives back what work has used that has ended.
+/// Returns the resources of `work`, which the device has completed or flushed. A Call whose RDMA
+/// Reads are complete continues to nfsd.
+///
+/// # Context
+///
+/// Process context; does not sleep.
 pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
     match work {
         Work::Read(call) => read::finish(&endpoint.into(), call, outcome),

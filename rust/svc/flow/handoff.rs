@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hand-off: what becomes of a Call that was received: nfsd gets it, it is answered with an error, or it is
-//! dropped.
+//! Hand-off: the three ends of the receive path. A Call is queued for nfsd, answered with an error,
+//! or dropped.
 //!
-//! Contexts: any process context; nothing here sleeps.
+//! # Context
+//!
+//! Process context; nothing here sleeps.
 
 use super::send;
 use crate::svc::{
@@ -18,20 +20,23 @@ use kernel::sync::Arc;
 use support::trace;
 use svcrdma_proto::error::DecodeError;
 
-/// Hands a complete Call to nfsd.
+/// Queues a complete Call for nfsd. Drops the Call if the connection is closing, or if the inbox is
+/// full, which closes the connection.
 pub(crate) fn ready(connection: &Arc<Connection>, call: Call) {
     if let Err(refused) = connection.inbox.push(call) {
         discard(connection, connection.take_back(refused, Queue::Inbox));
     }
 }
 
-/// Answers a message that the server does not take with the error that it asks for, or drops it.
+/// Refuses a message: sends the RDMA_ERROR that `error` calls for, or drops the message if it gets
+/// no answer.
 pub(crate) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     endpoint.connection.counters.malformed.inc();
     let xid = error.xid.unwrap_or(0);
     let len = u32::try_from(call.message().len()).unwrap_or(u32::MAX);
     trace::malformed(endpoint.connection.number(), xid, error.reason.code(), len);
-    // The error Reply does not need what the Read chunks have brought.
+    // The RDMA_ERROR does not use the content of the Read chunks, so other Calls can have the
+    // pages.
     put_sink(&endpoint.connection, &mut call);
     send::answer(endpoint, error.answer(), call);
 }
@@ -42,7 +47,7 @@ pub(crate) fn discard(connection: &Connection, mut call: Call) {
     put_sink(connection, &mut call);
 }
 
-/// Gives back the pages of a Call that nfsd does not get.
+/// Returns the sink of a Call that nfsd does not get to the pool.
 fn put_sink(connection: &Connection, call: &mut Call) {
     if let Some(sink) = call.sink.take() {
         connection.lane.pool.put_sink(sink);

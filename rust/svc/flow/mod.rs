@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way of a Call from the wire to nfsd and back.
+//! The path of a Call from the wire to nfsd, and of its Reply back.
 //!
 //! | step | file |
 //! |---|---|
-//! | the device completes a Receive, or posted work | `dispatch` |
+//! | the device completes a Receive, or other posted work | `dispatch` |
 //! | the message is decoded | `receive` |
-//! | its Read chunks are read | `read` |
-//! | nfsd gets the Call, or it ends here | `handoff` |
+//! | the Read chunks of the Call are read | `read` |
+//! | the Call is queued for nfsd, refused, or dropped | `handoff` |
 //! | nfsd takes the Call, and sends the results | `xprt` |
 //! | the Reply is built and queued | `send` |
-//! | nfsd calls the client | `backchannel` |
-//! | the connection is torn down | `teardown` |
+//!
+//! Two files are not on this path: `backchannel` carries nfsd's Calls to the client, and `teardown`
+//! ends a connection.
 
 pub(crate) mod backchannel;
 pub(crate) mod dispatch;

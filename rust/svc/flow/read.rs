@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read chunks: RDMA Reads from the peer's memory into pages, while no nfsd thread waits.
+//! Read chunks: RDMA Reads from the peer's memory into pages. No nfsd thread waits for them.
 //!
-//! | step | what it does | may wait for |
+//! | step | action | the Call may wait for |
 //! |---|---|---|
-//! | [`begin`] | takes the pages from the connection's quota | other Calls of the connection |
-//! | [`request`] | gets pages from the lane's pool | pages |
+//! | [`begin`] | charges the pages to the connection's quota | other Calls of the connection |
+//! | [`request`] | borrows pages from the lane's pool | free pages |
 //! | [`start`] | copies the inline parts, queues the RDMA Reads | room in the send queue |
-//! | [`finish`] | hands the Call to nfsd | |
-//! | [`end`] | gives the pages back to the quota | |
+//! | [`finish`] | queues the Call for nfsd | |
+//! | [`end`] | returns the pages to the quota | |
 //!
-//! Contexts: any process context; nothing here sleeps.
+//! # Context
+//!
+//! Process context; nothing here sleeps.
 
 use super::handoff::{
     discard,
@@ -84,7 +86,9 @@ impl Waiter for ReadRequest {
     }
 }
 
-/// Reads the chunks of `call`, now or when the connection has fewer pages in use.
+/// Charges the pages of `call` to the quota of its connection and requests them. A Call that
+/// exceeds the quota waits until other Calls have returned pages. A full queue of such Calls closes
+/// the connection.
 pub(crate) fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     let pages = call.sink_pages();
     match endpoint.begin_read(call, pages) {
@@ -98,7 +102,9 @@ pub(crate) fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     }
 }
 
-/// Gets pages for `call`, now or when there are some.
+/// Requests pages for `call` from the pool, and starts the RDMA Reads if the pool has enough.
+/// Otherwise the Call waits in the line of its peer's standing, and the pool starts the Reads
+/// later.
 fn request(endpoint: &Arc<Endpoint>, call: Call) {
     let connection = &endpoint.connection;
     if connection.is_closing() {
@@ -127,7 +133,8 @@ fn request(endpoint: &Arc<Endpoint>, call: Call) {
     }
 }
 
-/// Queues the RDMA Reads of a Call into `sink`. Returns the sink if the connection is closing.
+/// Queues the RDMA Reads of a Call into `sink`. Returns the sink, and drops the Call, if the
+/// connection is closing or `sink` cannot be mapped.
 fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
     let ReadRequest { endpoint, mut call } = request;
     if endpoint.connection.is_closing() {
@@ -148,14 +155,18 @@ fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
     }
 }
 
-/// Drops `call`, whose sink the caller takes back.
+/// Drops `call` and returns its sink, which the caller gives back to the pool.
 fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
     endpoint.connection.counters.calls_dropped.inc();
     call.sink.take()
 }
 
-/// Copies the inline parts and the pads of `call` to `sink`, and maps the sink for the device. The sink belongs
-/// to the Call then, also after an error.
+/// Copies the inline parts of `call` to `sink`, zeroes the XDR pads, and maps the sink for the
+/// device. The Call owns the sink afterwards, also after an error.
+///
+/// # Errors
+///
+/// `ENODEV` if the device is gone, or an error of the mapping.
 fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let (message, state) = call.parts_mut();
     let stream = sink.stream_mut();
@@ -179,11 +190,15 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     mapped
 }
 
-/// Ends the RDMA Reads of a Call. nfsd gets the Call if they were done and brought what the header says. Its
-/// pages count in the quota until nfsd takes the Call, or until here.
+/// Ends the RDMA Reads of a Call. Queues the Call for nfsd if the Reads are complete and their
+/// content agrees with the header; otherwise refuses or drops the Call.
+///
+/// The pages of a queued Call stay charged to the quota until nfsd takes the Call. Those of any
+/// other Call return to the quota here.
 pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome) {
     if let Some(sink) = &mut call.sink {
-        // The device is done with the pages: a Call that nfsd has keeps nothing of the device.
+        // A Call that nfsd works on must not hold a resource of the device, whose removal does not
+        // wait for nfsd.
         let lane = &endpoint.connection.lane;
         if lane.pool.take_memory_region(sink) {
             lane.want_refill();
@@ -201,8 +216,10 @@ pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome)
     end(endpoint, pages);
 }
 
-/// Gives the `pages` pages of a Call back to the quota, because nfsd has taken the Call or never will, and
-/// starts the Calls that waited for them.
+/// Returns `pages` pages to the quota, and requests pages for the Calls that waited for the quota.
+///
+/// Called when nfsd has taken the Call that held the pages, or when that Call has ended without
+/// nfsd.
 pub(crate) fn end(endpoint: &Arc<Endpoint>, pages: usize) {
     if !endpoint.put_quota(pages) {
         return;
@@ -212,9 +229,14 @@ pub(crate) fn end(endpoint: &Arc<Endpoint>, pages: usize) {
     }
 }
 
-/// Checks the bytes of a position-zero Read chunk as an RDMA_MSG is checked when it arrives: they are the Call
-/// that the header names, and nothing is missing that has to be inline.
-// Out of line: few Calls have such a chunk, and the others need less stack.
+/// Checks the content of a position-zero Read chunk, as the decoder checks the body of an RDMA_MSG:
+/// it is an RPC Call with the XID of the transport header, and each argument that must be inline is
+/// there. Does nothing for an RDMA_MSG.
+///
+/// # Errors
+///
+/// The reason to refuse the Call.
+// Out of line: few Calls have such a chunk, and all others need less stack without this frame.
 #[inline(never)]
 fn examine(call: &mut Call) -> Result<(), DecodeError> {
     let (message, state) = call.parts_mut();

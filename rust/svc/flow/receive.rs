@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receiving: from the completion of a Receive to a Call that nfsd can take.
+//! Receiving: decodes a message, counts its credit, and passes a Call on.
 //!
-//! A Call is complete when its Read chunks were read too; only then does nfsd hear of it.
+//! A Call without Read chunks is queued for nfsd at once. Any other Call is queued when its Read
+//! chunks are complete.
 //!
-//! Contexts: completions; nothing here sleeps.
+//! # Context
+//!
+//! Workers of completion queues; nothing here sleeps.
 
 use super::{
     backchannel,
@@ -74,7 +77,8 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     }
 }
 
-/// Handles a message that cannot be decoded. One that may be a Call uses a credit.
+/// Refuses a message that cannot be decoded. The message uses a credit if it gets an answer,
+/// because its sender may have sent it as a Call.
 fn malformed(endpoint: &Arc<Endpoint>, mut call: Call, error: DecodeError) {
     if error.answer() == Answer::Drop {
         endpoint.connection.count_unasked();
@@ -87,8 +91,8 @@ fn malformed(endpoint: &Arc<Endpoint>, mut call: Call, error: DecodeError) {
     refuse(endpoint, call, error);
 }
 
-/// Takes a credit for a Call that asks for `requested` credits. Closes the connection if the client has used
-/// all that it has.
+/// Takes a credit for a Call that requests `requested` credits. Returns `None`, and closes the
+/// connection, if the client has no credit left.
 fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> Option<CallCredit> {
     let credit = endpoint.connection.credits.on_call(requested).ok();
     if credit.is_none() {
@@ -108,21 +112,21 @@ fn trace_call(endpoint: &Endpoint, view: &View<'_>, layout: &Layout, len: usize)
     );
 }
 
-/// Returns where the bytes of a Call are to lie.
+/// Chooses the layout of the bytes of a Call.
 ///
 /// # Errors
 ///
-/// The reason why the server does not take the Call, or could not answer it.
+/// The reason to refuse the Call: the server does not accept it, or cannot send a Reply to it.
 fn plan(endpoint: &Endpoint, view: &View<'_>) -> Result<Layout, DecodeError> {
-    // First, because it ends at the first chunk that is not allowed: the other checks take longer the more
-    // chunks there are.
+    // This check comes first because it ends at the first chunk that is not allowed. The time of
+    // the other checks grows with the number of chunks.
     ulb::check_inline(view)?;
     let layout = layout::plan(view, endpoint.max_pages)?;
     reply::check_header(view, endpoint.thresholds.send)?;
     Ok(layout)
 }
 
-/// Hands a Call without Read chunks to nfsd, or starts to read the chunks.
+/// Queues a Call without Read chunks for nfsd, or begins to read the chunks of any other Call.
 fn begin(endpoint: &Arc<Endpoint>, call: Call) {
     match call.layout {
         Layout::Inline => ready(&endpoint.connection, call),

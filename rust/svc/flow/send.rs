@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending: from nfsd's results to a Reply in the send queue.
+//! Sending: turns nfsd's results into a Reply in the send queue.
 //!
-//! [`send`] runs in an nfsd thread. It chooses the form of the Reply, builds the transport header, copies
-//! small results, takes the pages of large ones, and queues the Reply. It never waits for the peer. A Reply
-//! that waits for room in the send queue keeps its Call, because the received header names the peer's
-//! chunks.
+//! [`send`] chooses the form of the Reply, builds the transport header, copies small results, takes
+//! the pages of large results, and queues the Reply. [`answer`] queues an RDMA_ERROR, and
+//! [`submit_call`] a Call to the client. Nothing here waits for the peer. A Reply that waits for
+//! room in the send queue keeps its Call, because the received header names the peer's chunks.
 
 use crate::svc::{
     close_reason::CloseReason,
@@ -43,32 +43,42 @@ use svcrdma_proto::{
     ulb, //
 };
 
-/// Sends the results of `call`. In an nfsd thread.
+/// Sends the results of `call`, or closes the connection if that is impossible.
+///
+/// # Context
+///
+/// An nfsd thread; may sleep for memory.
 pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
-    let connection = &endpoint.connection;
-    let credits = endpoint.count_reply();
-    let sent = match connection.lane.pool.reply() {
-        Ok(mut reply) => match prepare(endpoint, &mut reply, &call, credits, results) {
-            Ok(()) => {
-                submit(endpoint, reply, call);
-                Ok(())
-            }
-            Err(e) => {
-                connection.lane.pool.put_reply(reply);
-                Err(e)
-            }
-        },
-        Err(e) => Err(e),
-    };
-    // Closing makes the peer send the Call again, over a new connection.
-    match sent {
-        Ok(()) => {}
-        Err(e) if e == ENOMEM => connection.close(CloseReason::NoMemory),
-        Err(e) => connection.close(CloseReason::Results(e.to_errno())),
+    if let Err(e) = try_send(endpoint, call, results) {
+        // The client sends the Call again, over a new connection.
+        endpoint.connection.close(match e {
+            ENOMEM => CloseReason::NoMemory,
+            e => CloseReason::Results(e.to_errno()),
+        });
     }
 }
 
-/// Fills `reply` with the results, or with an error if they fit nowhere.
+/// Builds and queues the Reply to `call`.
+///
+/// # Errors
+///
+/// - `ENOMEM`: no memory for the Reply.
+/// - `ENODEV`: the device is gone.
+/// - Those of [`Results::take_result`] and of the mapping.
+fn try_send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) -> Result {
+    let credits = endpoint.count_reply();
+    let pool = &endpoint.connection.lane.pool;
+    let mut reply = pool.reply()?;
+    if let Err(e) = prepare(endpoint, &mut reply, &call, credits, results) {
+        pool.put_reply(reply);
+        return Err(e);
+    }
+    submit(endpoint, reply, call);
+    Ok(())
+}
+
+/// Fills `reply` with the results, or with ERR_CHUNK if the results fit neither inline nor in the
+/// chunks that the client has provided.
 fn prepare(
     endpoint: &Endpoint,
     reply: &mut Reply,
@@ -104,7 +114,7 @@ fn prepare(
     Ok(())
 }
 
-/// Moves the pages of the results to a page region and maps them for the device.
+/// Moves the pages of the results to a page region, and maps the page region for the device.
 fn take_pages(endpoint: &Endpoint, results: Results<'_>) -> Result<KBox<PageRegion>> {
     let lane = &endpoint.connection.lane;
     let mut pages = lane.pool.page_region(results.result_pages())?;
@@ -120,7 +130,9 @@ fn take_pages(endpoint: &Endpoint, results: Results<'_>) -> Result<KBox<PageRegi
     }
 }
 
-/// The marked results that may go by RDMA Write, each where its bytes really are.
+/// Returns the results that may be sent by RDMA Write: of the data items that nfsd has marked,
+/// those that are eligible for direct data placement (RFC 8267). Each has the position at which its
+/// bytes really begin.
 fn find_payloads<'a>(
     call: &Call,
     results: &Results<'_>,
@@ -140,7 +152,12 @@ fn find_payloads<'a>(
     out.get(..count).unwrap_or(&[])
 }
 
-/// Answers what is not a Call that nfsd could handle. In a completion.
+/// Queues the RDMA_ERROR `answer` for a message that nfsd does not get. [`Answer::Drop`] queues
+/// nothing. Closes the connection if the pool has no send buffer.
+///
+/// # Context
+///
+/// Process context; does not sleep.
 pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     if answer == Answer::Drop {
         return;
@@ -155,7 +172,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     submit(endpoint, reply, call);
 }
 
-/// Queues the reply, or takes it back if the connection closes.
+/// Queues `reply`, or returns it to the pool if the connection is closing.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
     endpoint.connection.counters.replies.inc();
     endpoint.hold(&reply);
@@ -165,7 +182,12 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
     endpoint.on_replied();
 }
 
-/// Queues a Call to the client, unless too many wait: nfsd gives up on old ones, which wait on.
+/// Queues a Call to the client, unless [`SLOTS`](sunrpc::callback::SLOTS) Calls are queued already.
+/// A Call stays queued when nfsd gives up on it, so nfsd alone would not limit their number.
+///
+/// # Errors
+///
+/// `ENOTCONN` if the connection is closing, otherwise `ENOBUFS`.
 pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
     let call = match endpoint.callbacks.begin() {
         true => match endpoint.submit(Work::Reply(call), None) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Teardown: destroys the queue pair of a closing connection, and its id once the peer has confirmed the
-//! disconnect.
+//! Teardown: destroys the queue pair of a closing connection, and its id when the peer has
+//! confirmed the disconnect.
 //!
-//! Context: the workqueue; everything here may sleep.
+//! # Context
+//!
+//! The module's workqueue; everything here may sleep.
 
 use super::{
     dispatch::finish,
@@ -25,7 +27,8 @@ use svcrdma_proto::phase::Doomed;
 impl WorkItem for Connection {
     type Pointer = Arc<Connection>;
 
-    /// Tears down what is doomed.
+    /// Tears down the part of the connection that its phase has marked for it, and removes the
+    /// connection from the lane when nothing is left.
     fn run(this: Arc<Connection>) {
         let (doomed, channel, counted) = {
             let mut state = this.state.lock();
@@ -54,7 +57,8 @@ impl WorkItem for Connection {
     }
 }
 
-/// Disconnects, destroys the queue pair, and gives back all work. Returns the id that is left.
+/// Disconnects, destroys the queue pair, and ends all its work. Returns the id, which outlives the
+/// queue pair.
 fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     let connection = &endpoint.connection;
     let borrow = endpoint.as_arc_borrow();
@@ -71,14 +75,15 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     id
 }
 
-/// Keeps the id until the peer has confirmed the disconnect. Returns false, and drops the id, if there is
-/// nothing to wait for.
+/// Keeps the id until the peer has confirmed the disconnect. Returns false, and drops the id, if no
+/// confirmation is due.
 ///
-/// Destroying an id cancels its disconnect request if that was not sent yet, and stops its repetition if it
-/// was lost: a peer that awaits a Reply would wait until it gives up. The request also cannot be sent before
-/// the peer has confirmed that it was accepted.
+/// Destroying an id cancels a disconnect request that was not sent yet, and ends the retransmission
+/// of a lost request. A peer that does not learn of the disconnect waits for its Replies until it
+/// times out. The request cannot be sent before the peer has confirmed that it was accepted, so it
+/// may be pending for some time.
 fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
-    // iWARP ends the connection with the queue pair.
+    // With iWARP, destroying the queue pair ends the connection, and there is no confirmation.
     if !connection.lane.has_confirmations {
         return false;
     }
@@ -92,7 +97,8 @@ fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
             false => Some(id),
         }
     };
-    // The id is dropped here, not under the lock.
+    // A refused id is dropped when this returns, after the lock was released: destroying an id
+    // sleeps.
     if refused.is_some() {
         return false;
     }

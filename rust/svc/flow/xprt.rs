@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Transports: the operations that nfsd calls for a connection.
+//!
+//! # Context
+//!
+//! Process context, and may sleep, but for `has_space`, which runs in any context.
 
 use super::{
     handoff::discard,
@@ -30,7 +34,7 @@ use sunrpc::{
 };
 use svcrdma_proto::layout::Layout;
 
-/// nfsd's handle of a connection. It lives as long as the `svc_xprt`.
+/// nfsd's handle of a connection. The `svc_xprt` owns it, and both live equally long.
 pub(crate) struct Xprt {
     pub(crate) endpoint: Arc<Endpoint>,
 }
@@ -48,7 +52,7 @@ impl Connect for Xprt {
         let arg = match layout {
             Layout::Inline => Arg::Message(body..end),
             Layout::Split { position, .. } => {
-                // `layout::plan` has checked that the position is in the message.
+                // `layout::plan()` has checked that the position is inside the message.
                 let split = body.saturating_add(position as usize);
                 Arg::Split {
                     head: body..split,
@@ -59,7 +63,9 @@ impl Connect for Xprt {
             Layout::Linear { len } => Arg::Pages(sink.stream_mut(), len as usize),
         };
         let delivered = rqst.deliver(call, arg);
-        // The sink has the thread's pages now, which a file system may still be writing out.
+        // `deliver()` has exchanged the pages: the sink now holds pages of the thread. A file
+        // system may still write out some of these, so `renew()` replaces the pages that have other
+        // users.
         let pool = &self.endpoint.connection.lane.pool;
         pool.lost_pages(sink.stream_mut().renew());
         pool.put_sink(sink);
