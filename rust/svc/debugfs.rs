@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an admin can look at: the files of `/sys/kernel/debug/svcrdma`.
+//! The files in `/sys/kernel/debug/svcrdma`.
 //!
-//! Each has a line of titles and a line per connection, listener, device or close. Reading them takes
-//! the locks of what is shown for moments only; the table of a device's connections is locked while
-//! they are written, so connecting may wait for a reader, but no Call does.
+//! Each file has a line of column titles, then one line per connection, listener, device or close.
+//!
+//! # Locking
+//!
+//! A reader holds the mutex of a device's table of connections while it writes the lines of these
+//! connections. So a new connection may wait for a reader. A Call never waits: a reader holds the
+//! locks on its path only to copy numbers.
 
 use super::{
     conn::connection::Connection,
@@ -23,10 +27,10 @@ use support::debugfs::{
     Show, //
 };
 
-/// The files.
+/// The folder with the files. Dropping it removes the files, and waits for readers.
 pub(crate) type View = Folder<Server>;
 
-/// Makes them. May sleep.
+/// Creates the folder of `server` for `module`. May sleep.
 pub(crate) fn show(module: &'static ThisModule, server: Arc<Server>) -> impl PinInit<View, Error> {
     Folder::new(module, c"svcrdma", server)
 }
@@ -52,7 +56,8 @@ impl Show for Server {
     ];
 }
 
-/// Prints the connections, but for those that only wait for the peer to confirm the disconnect.
+/// Writes a line per connection. Leaving connections, which only wait for the peer to confirm the
+/// disconnect, have no line.
 fn show_connections(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
@@ -69,6 +74,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
     });
 }
 
+/// Writes the line of `connection`.
 fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
     let now = connection.snapshot();
     seq_print!(
@@ -119,7 +125,7 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
     }
 }
 
-/// The listeners that nfsd has.
+/// Writes a line per listener of nfsd, of all network namespaces.
 fn show_listeners(server: &Server, m: &SeqFile) {
     seq_print!(m, "address state net\n");
     server.ports.for_each(|port| {
@@ -132,7 +138,7 @@ fn show_listeners(server: &Server, m: &SeqFile) {
     });
 }
 
-/// The devices, used or not.
+/// Writes a line per device, used or not.
 fn show_devices(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
@@ -153,7 +159,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
             stock.pages_free,
             stock.waiting,
             stock.replies,
-            device.under_way(),
+            device.unanswered(),
             device.lane.held.count(),
             leaving,
             stock.unvalidated,
@@ -162,7 +168,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
     });
 }
 
-/// The connections that have closed lately.
+/// Writes a line per recently closed connection.
 fn show_closes(server: &Server, m: &SeqFile) {
     seq_print!(m, "device connection peer seconds_ago cause\n");
     server

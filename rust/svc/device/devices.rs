@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The list of all RDMA devices, which follows the RDMA core's.
+//! The list of RDMA devices. The RDMA core adds and removes its entries.
 
 use super::{
     hardware::ReadsInto,
@@ -28,25 +28,31 @@ use rdma::{
 };
 use support::workqueue::OwnedQueue;
 
-/// A device that is looked after until this is dropped, which sleeps.
+/// A device and its watchdog. Dropping the watchdog stops it, which sleeps.
 struct Watched {
     device: Arc<Device>,
     watchdog: Watchdog<Device>,
 }
 
-/// All devices.
+/// All devices. The module's `Server` and all ports share it.
+///
+/// # Locking
+///
+/// A mutex protects the list. No function of a [`Device`] is called under it but [`Device::is`].
 #[pin_data]
 pub(crate) struct Devices {
     #[pin]
     list: Mutex<KVec<Watched>>,
+    /// The memory that RDMA Reads of all devices go to.
     reads_into: ReadsInto,
-    /// Tears connections down, refills pools, and looks after devices.
+    /// The module's workqueue: it tears down connections, refills pools, and runs the watchdogs.
     pub(crate) queue: Arc<OwnedQueue>,
+    /// The next number of a connection or port.
     next_number: Atomic<u64>,
 }
 
 impl Devices {
-    /// Creates an empty list; `reads_into` is for all devices that are added. May sleep.
+    /// Creates an empty list. `reads_into` applies to all devices that are added. May sleep.
     pub(crate) fn new(queue: Arc<OwnedQueue>, reads_into: ReadsInto) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -59,12 +65,12 @@ impl Devices {
         )
     }
 
-    /// Returns the number of a new connection or port. No number is used twice.
+    /// Returns a number for a new connection or port. No number is used twice.
     pub(crate) fn new_number(&self) -> u64 {
         self.next_number.fetch_add(1, Relaxed)
     }
 
-    /// The device that is `ib`. May sleep.
+    /// Returns the entry of the device `ib`. May sleep.
     pub(crate) fn find(&self, ib: &IbDevice) -> Option<Arc<Device>> {
         let list = self.list.lock();
         let mut devices = list.iter().map(|watched| &watched.device);
@@ -75,7 +81,7 @@ impl Devices {
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Device>)) {
         let mut i: usize = 0;
         loop {
-            // Not under the lock: a device may be waiting for its hardware.
+            // `f` runs without the mutex, because it may wait for the hardware of its device.
             let device = self
                 .list
                 .lock()
@@ -89,7 +95,7 @@ impl Devices {
         }
     }
 
-    /// Takes the device that is `ib` out of the list. May sleep.
+    /// Removes the device `ib` from the list, and returns its entry. May sleep.
     fn take(&self, ib: &IbDevice) -> Option<Watched> {
         let mut list = self.list.lock();
         let i = list.iter().position(|watched| watched.device.is(ib))?;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hardware: the objects that the connections of a device share on it.
+//! Hardware: the verbs objects of a device that its connections share.
 //!
-//! Queues are sized by what the device can do and by what an admin has set when they are made.
-//! Contexts: process, and may sleep, but for reading what never changes.
+//! The limits of the device bound the size of each queue. The settings bound the Receive queue of a
+//! connection: those at the time when it is created.
+//!
+//! # Context
+//!
+//! Process context, and may sleep, but for the functions that only read constant fields.
 
 use core::pin::Pin;
 use kernel::{
@@ -41,66 +45,77 @@ use svcrdma_proto::{
     sq::Signals, //
 };
 
-/// The most pieces that a work request of ours has: 32 pages are 128 KiB.
+/// The largest number of scatter-gather entries in a work request: 32 pages are 128 KiB.
 const MAX_SGE: u32 = 32;
 
-/// Pieces of a Send that carries at most two ranges of the results: the header, and 4 KiB in two
-/// ranges that go through head, pages and tail. With fewer, all that goes inline is copied.
+/// The scatter-gather entries of a Send that carries at most two ranges of the results: the header,
+/// and 4 KiB in two ranges that touch head, pages and tail. On a device with fewer entries, inline
+/// results are copied.
 const SEND_SGE: u32 = 8;
 
-// The device decides if results are copied, not our own limit.
+// The limit of the device decides if results are copied, not `MAX_SGE`.
 const _: () = assert!(SEND_SGE <= MAX_SGE);
 
-/// Work requests that a connection can have posted. With the marker of `ib_drain_sq` and the entry
-/// that a ring leaves empty it is a power of two, as drivers round up.
+/// The work requests that a connection can have posted. The sum of this number, the marker of
+/// `ib_drain_sq` and the entry that a ring leaves empty is a power of two, because drivers round up
+/// to one.
 const SEND_DEPTH: u32 = 62;
 
 const _: () = assert!((SEND_DEPTH + 2).is_power_of_two());
 
-/// Work requests that a queue of a queue pair must have room for: the Receives that a connection begins
-/// with, those for replies to callbacks, and the marker of `ib_drain_rq`.
+/// The work requests that a queue of a queue pair must have room for: the Receives that a
+/// connection starts with, the Receives for replies to callbacks, and the marker of `ib_drain_rq`.
 const MIN_DEPTH: u32 = 32;
 
-// Of so many Sends one asks for a completion, or nothing would empty a full send queue.
+// A full send queue contains a signalled work request. Without one, no completion would free its
+// slots.
 const _: () = assert!(Signals::MAX_UNSIGNALLED < MIN_DEPTH && MIN_DEPTH <= SEND_DEPTH);
 
-/// The most completion vectors of a device in use.
+/// The largest number of completion vectors in use per device.
 const MAX_VECTORS: u32 = 4;
 
-/// Entries of a completion queue that connections have shares of: the work of 65 of them.
+/// The entries of a shared completion queue: enough for the Sends of 65 connections.
 const SHARED_CQ: u32 = 4096;
 
 const _: () = assert!(SHARED_CQ / (SEND_DEPTH + 1) == 65);
 
-/// The memory that RDMA Reads go to.
+/// The memory that RDMA Reads are posted with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadsInto {
-    /// Registered memory where the device needs that (iWARP), the device's local memory otherwise.
+    /// Registered memory if the device requires it (iWARP), otherwise memory under the local DMA
+    /// key.
     Needed,
-    /// Always registered memory, for tests.
+    /// Registered memory on all devices, for tests.
     Registered,
 }
 
-/// The hardware objects of a device, which its connections use, until the device's removal.
+/// The verbs objects that the connections of a device share.
+///
+/// A [`Device`](super::Device) creates it for its first connection and drops it when the device is
+/// removed.
 pub(crate) struct Hardware {
+    /// The protection domain.
     pub(crate) pd: Arc<Pd>,
     receive_cqs: Cqs,
     send_cqs: Cqs,
+    /// The number of connections that were given a completion vector; wraps around.
     next_vector: Atomic<u32>,
+    /// The limits of the device.
     pub(crate) limits: Limits,
-    /// Work requests that a connection can have posted.
+    /// The work requests that a connection can have posted.
     pub(crate) send_depth: u32,
-    /// Pieces of a work request.
+    /// The scatter-gather entries of a work request.
     pub(crate) max_sge: u32,
-    /// Pieces of an RDMA Read.
+    /// The scatter-gather entries of an RDMA Read.
     pub(crate) max_read_sge: u32,
-    /// How memory is registered, if RDMA Reads need that.
+    /// The kind of memory registration, or `None` if RDMA Reads need no registered memory.
     pub(crate) registers: Option<Kind>,
-    /// Whether a Send has too few pieces for results that are not copied.
+    /// True if a Send has too few scatter-gather entries, so that inline results must be copied.
     pub(crate) copies: bool,
 }
 
-/// Completion queues that connections have shares of, made as they are needed.
+/// The completion queues for one kind of work. Each connection has a share of the entries of a
+/// queue. Queues are created when connections need them.
 struct Cqs {
     completes: Completes,
     list: Pin<KBox<Mutex<KVec<Arc<Cq>>>>>,
@@ -113,11 +128,16 @@ impl Cqs {
         Ok(Self { completes, list })
     }
 
-    /// Sets `entries` aside, on vector number `number` of those in use. May sleep.
+    /// Reserves `entries` of a queue on the completion vector with the index `number` among those
+    /// in use. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of creating a queue.
     fn share(&self, pd: &Arc<Pd>, limits: &Limits, entries: u32, number: u32) -> Result<Share> {
         let vector = vector(limits, number);
         let mut cqs = self.list.lock();
-        // A queue that has failed goes with the last connection that uses it.
+        // A failed queue is not shared any more. Its last connection drops it.
         drop_all(&mut cqs, Cq::is_broken);
         let mut fit = cqs.iter().filter(|cq| cq.vector() == vector);
         if let Some(share) = fit.find_map(|cq| cq.share(entries)) {
@@ -130,17 +150,17 @@ impl Cqs {
         Ok(share)
     }
 
-    /// Frees queues that no connection uses. May sleep.
+    /// Destroys the queues that no connection uses. May sleep.
     fn trim(&self) {
         drop_all(&mut self.list.lock(), Cq::is_idle);
     }
 }
 
-/// Drops those queues of a list of which `f` is true.
+/// Drops the queues for which `f` returns true.
 fn drop_all(cqs: &mut KVec<Arc<Cq>>, f: impl Fn(&Cq) -> bool) {
     while let Some(i) = cqs.iter().position(|cq| f(cq)) {
         let last = cqs.pop();
-        // Nothing is at `i` any more if it was the last.
+        // The last queue takes the place of queue `i`, unless both are the same queue.
         let gone = match (cqs.get_mut(i), last) {
             (Some(place), Some(last)) => Some(core::mem::replace(place, last)),
             (_, last) => last,
@@ -149,21 +169,26 @@ fn drop_all(cqs: &mut KVec<Arc<Cq>>, f: impl Fn(&Cq) -> bool) {
     }
 }
 
-/// Completion vectors in use.
+/// Returns the number of completion vectors in use.
 fn vectors(limits: &Limits) -> u32 {
     limits.num_comp_vectors.clamp(1, MAX_VECTORS)
 }
 
-/// The completion vector that is number `number` of those in use. They lie far apart: neighbours
-/// are often on one NUMA node, and nfsd's threads serve what completes on theirs
-/// (net/sunrpc/svc.c, `svc_pool_for_cpu`).
+/// Returns the completion vector with the index `number` among those in use. The vectors in use lie
+/// far apart, because neighbours are often on the same NUMA node, and each pool of nfsd threads
+/// serves the Calls that complete on its own node (net/sunrpc/svc.c, `svc_pool_for_cpu`).
 fn vector(limits: &Limits, number: u32) -> u32 {
     let vector = number.saturating_mul(limits.num_comp_vectors);
     vector.checked_div(vectors(limits)).unwrap_or(0)
 }
 
 impl Hardware {
-    /// Makes them, if the device is one that we can serve. May sleep.
+    /// Creates the shared objects of the device `ib`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: the device lacks a capability that the server needs.
+    /// - Those of creating the objects.
     pub(crate) fn new(ib: &IbDevice, reads_into: ReadsInto) -> Result<Arc<Self>> {
         let limits = ib.limits();
         let registers = Self::check(ib, &limits, reads_into)?;
@@ -182,7 +207,12 @@ impl Hardware {
         Ok(Arc::new(hardware, GFP_KERNEL)?)
     }
 
-    /// Whether the device is one that we can serve, and how it registers memory if it has to.
+    /// Checks that the device has the capabilities that the server needs. Returns the kind of
+    /// memory registration, or `None` if RDMA Reads need no registered memory.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if a capability is missing; the log names it.
     fn check(ib: &IbDevice, limits: &Limits, reads_into: ReadsInto) -> Result<Option<Kind>> {
         let registers = match limits.iwarp || reads_into == ReadsInto::Registered {
             true => Some(Kind::new(limits)),
@@ -207,35 +237,37 @@ impl Hardware {
         Err(compat::eopnotsupp())
     }
 
-    /// Which of the completion vectors in use is for the next connection.
+    /// Returns the index, among the completion vectors in use, of the vector of the next
+    /// connection. Any context.
     pub(crate) fn next_vector(&self) -> u32 {
         let next = self.next_vector.fetch_add(1, Relaxed);
         next.checked_rem(vectors(&self.limits)).unwrap_or(0)
     }
 
-    /// Receive buffers that a connection may have at most, with up to `credits` credits.
+    /// Returns the most Receive buffers that a connection with up to `credits` credits may have.
+    /// Any context.
     pub(crate) fn max_receives(&self, credits: u32) -> u32 {
-        // Beside the marker of `ib_drain_rq`.
+        // One entry is left for the marker of `ib_drain_rq`.
         let most = self.limits.max_qp_wr.min(self.limits.max_cqe);
         needed(credits, SLOTS).min(most.saturating_sub(1))
     }
 
-    /// Entries of a completion queue for `max` Receive buffers, and for the marker that ends them. May
-    /// sleep.
+    /// Reserves completion queue entries for `max` Receive buffers and the marker of `ib_drain_rq`,
+    /// on the completion vector with the index `vector`. May sleep.
     pub(crate) fn receive_cq(&self, max: usize, vector: u32) -> Result<Share> {
         let entries = u32::try_from(max).unwrap_or(u32::MAX).saturating_add(1);
         self.receive_cqs
             .share(&self.pd, &self.limits, entries, vector)
     }
 
-    /// Entries of a completion queue for the work that a connection can have posted, and for the
-    /// marker that ends it. May sleep.
+    /// Reserves completion queue entries for the work that a connection can have posted and the
+    /// marker of `ib_drain_sq`, on the completion vector with the index `vector`. May sleep.
     pub(crate) fn send_cq(&self, vector: u32) -> Result<Share> {
         let entries = self.send_depth.saturating_add(1);
         self.send_cqs.share(&self.pd, &self.limits, entries, vector)
     }
 
-    /// Frees what no connection uses. May sleep.
+    /// Destroys the completion queues that no connection uses. May sleep.
     pub(crate) fn trim(&self) {
         self.receive_cqs.trim();
         self.send_cqs.trim();

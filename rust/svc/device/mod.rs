@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: what the connections of one RDMA device share.
+//! Devices: the RDMA devices, their shared objects, their watchdogs and their removal.
 //!
-//! Nothing is made on a device before its first connection. Its hardware objects are made and
-//! taken away under one mutex, which accepting holds too: so removal sees either no connection or
-//! a complete one. Memory that Calls with nfsd still use (Receive buffers, pool) outlives the
-//! removal, which never waits for nfsd. Nor does one device wait for another, which may hang: each
-//! has a watchdog of its own.
+//! No verbs object is created on a device before its first connection. One mutex serializes the
+//! creation of these objects, each accept, and their destruction. So a removal sees a connection
+//! either complete or not at all.
+//!
+//! The removal never waits for nfsd: memory that Calls in nfsd still use (Receive buffers, pool)
+//! outlives it. One device never waits for another device, which may hang: each device has a
+//! separate watchdog.
 
 pub(crate) mod devices;
 pub(crate) mod hardware;
@@ -51,41 +53,46 @@ use support::workqueue::{
     Tick, //
 };
 
-/// How long removal waits before it looks again whether all connections are taken down.
-const LOOK_AGAIN: Delta = Delta::from_millis(2);
+/// The interval at which a removal checks if all connections are torn down.
+const REMOVAL_POLL: Delta = Delta::from_millis(2);
 
-/// The state of a device's hardware objects.
+/// The state of the verbs objects of a device.
 enum State {
-    /// Not made yet, or not any more.
+    /// The objects were not created yet.
     Unused,
-    /// Made.
+    /// The objects exist.
     Used(Arc<Hardware>),
-    /// The device is gone.
+    /// The device is being removed or is gone.
     Removed,
 }
 
-/// A device.
+/// An RDMA device. [`Devices`](devices::Devices) owns it; each connection that waits to be accepted
+/// refers to it.
 ///
 /// # Locking
 ///
-/// The mutex of the state may be held for long: accepting and removal hold it while they wait for the RDMA
-/// core. The table of connections has a mutex of its own in the lane.
+/// The mutex of the state may be held for a long time: an accept holds it while it waits for the
+/// RDMA core. The table of connections has another mutex, in the lane.
 #[pin_data]
 pub(crate) struct Device {
+    /// The device of the RDMA core.
     ib: IbDevice,
+    /// The memory that RDMA Reads go to.
     reads_into: ReadsInto,
+    /// The verbs objects.
     #[pin]
     state: Mutex<State>,
-    /// What its connections share.
+    /// The objects that its connections share on the path of a Call.
     pub(crate) lane: Arc<Lane<Connection>>,
-    /// Calls without a posted Reply at the last tick.
-    under_way: Atomic<u32>,
+    /// The number of Calls without a posted Reply at the last tick.
+    unanswered: Atomic<u32>,
 }
 
 impl Device {
+    /// Creates a device without connections. May sleep.
     fn new(ib: IbDevice, reads_into: ReadsInto, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
-        // A peer may confirm a disconnect after its queue pair is gone, but not with iWARP, which ends the
-        // connection with the queue pair.
+        // With iWARP, destroying the queue pair ends the connection, so there is no confirmation of
+        // a disconnect to wait for.
         let lane = Lane::new(queue, !ib.limits().iwarp)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -93,18 +100,27 @@ impl Device {
                 reads_into,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 lane,
-                under_way: Atomic::new(0),
+                unanswered: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Whether this is `ib`.
+    /// Returns true if this is the device `ib`.
     fn is(&self, ib: &IbDevice) -> bool {
         self.ib.same(ib)
     }
 
-    /// Calls `f` with the device's hardware, which stays while `f` runs; makes it at first use.
+    /// Calls `f` with the hardware of the device, and creates the hardware at first use. May sleep.
+    ///
+    /// # Locking
+    ///
+    /// `f` runs under the mutex of the state, so a removal waits for `f`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed, and those of [`Hardware::new`], of the pool and of
+    /// `f`.
     pub(crate) fn with_hardware<R>(
         &self,
         f: impl FnOnce(&Arc<Hardware>) -> Result<R>,
@@ -119,7 +135,7 @@ impl Device {
         }
     }
 
-    /// Makes the hardware. May sleep.
+    /// Creates the hardware, and fills the pool. May sleep.
     // Out of line: rarely needed, and its frame is large.
     #[inline(never)]
     fn new_hardware(&self) -> Result<Arc<Hardware>> {
@@ -128,8 +144,8 @@ impl Device {
         Ok(hardware)
     }
 
-    /// Returns the number of its connections, and that of those that only wait for their peers to confirm
-    /// the disconnect. May sleep.
+    /// Returns the number of connections, and the number of leaving connections, whose peers have
+    /// not confirmed the disconnect yet. May sleep.
     pub(crate) fn connection_counts(&self) -> (usize, usize) {
         let (mut connections, mut leaving) = (0usize, 0usize);
         self.lane.for_each(|connection| {
@@ -142,29 +158,31 @@ impl Device {
         (connections, leaving)
     }
 
-    /// Its name.
+    /// Returns the name of the device.
     pub(crate) fn name(&self) -> Name {
         self.ib.name()
     }
 
-    /// Returns true if it has had a connection. May sleep.
+    /// Returns true if the verbs objects exist, because a connection was accepted on the device.
+    /// May sleep.
     pub(crate) fn is_used(&self) -> bool {
         matches!(&*self.state.lock(), State::Used(_))
     }
 
-    /// Closes what makes no progress, and adjusts the pool. `seconds` have passed.
+    /// Closes connections that make no progress, and refills or trims the pool. `seconds` seconds
+    /// have passed since the last call. May sleep.
     pub(crate) fn look(self: &Arc<Self>, seconds: u32) {
-        let mut under_way = 0u32;
+        let mut unanswered = 0u32;
         self.lane.for_each(|connection| {
             connection.tick(seconds);
-            under_way = under_way.saturating_add(connection.credits.balance().unanswered);
+            unanswered = unanswered.saturating_add(connection.credits.balance().unanswered);
         });
-        self.under_way.store(under_way, Relaxed);
+        self.unanswered.store(unanswered, Relaxed);
         match self.lane.pool.look() {
             true => self.lane.want_refill(),
             false => self.lane.pool.trim(),
         }
-        // While one is being accepted, which may take long, connections are looked after.
+        // An accept may hold the mutex for a long time. The watchdog must not wait for it.
         if let Some(state) = self.state.try_lock() {
             if let State::Used(hardware) = &*state {
                 hardware.trim();
@@ -172,19 +190,20 @@ impl Device {
         }
     }
 
-    /// Calls without a posted reply, at the last tick.
-    pub(crate) fn under_way(&self) -> u32 {
-        self.under_way.load(Relaxed)
+    /// Returns the number of Calls without a posted Reply at the last tick. Any context.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.unanswered.load(Relaxed)
     }
 
-    /// Closes all connections. May sleep.
+    /// Closes all connections for `reason`. May sleep.
     pub(crate) fn close_all(&self, reason: CloseReason) {
         self.lane.for_each(|connection| connection.close(reason));
     }
 
-    /// Closes all connections and gives the hardware back; sleeps until connections are gone. Work
-    /// that is at it, and nfsd threads, may have some of the rest for a while: what they have holds a
-    /// `Pd`, and the RDMA core waits for that.
+    /// Closes all connections, waits until they are torn down, and drops the hardware. Sleeps.
+    ///
+    /// Running work and nfsd threads may use some objects of the device a little longer. Each of
+    /// these objects holds a reference to the `Pd`, and the RDMA core waits for the last reference.
     fn remove(&self) {
         self.lane.close();
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
@@ -193,7 +212,7 @@ impl Device {
             connection.hang_up();
         });
         while !self.lane.is_empty() {
-            fsleep(LOOK_AGAIN);
+            fsleep(REMOVAL_POLL);
         }
         self.lane.pool.close();
         drop(hardware);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shortages: while Calls wait for pages, closes the connections that keep the most of them and whose
-//! peers do not serve their RDMA Reads.
+//! Page shortages: while Calls wait for pages, closes the connections whose peers do not serve
+//! their RDMA Reads, those with the most pages first.
 //!
-//! Pages of Calls that nfsd has, or that wait for it, do not count: they do not wait for the peer. The
-//! decisions are proto's `shortage`; the device's watchdog looks often, as the shortage is to end
-//! before clients notice.
+//! Only pages under RDMA Read count. The pages of a Call that waits for nfsd, or that nfsd has, do
+//! not wait for the peer. `svcrdma_proto::shortage` makes the decisions. The watchdog of the device
+//! looks every [`SHORTAGE_MSECS`] milliseconds, so that a shortage ends before clients notice it.
+//!
+//! # Context
+//!
+//! The watchdog; everything here may sleep.
 
 use super::Device;
 use crate::svc::{
@@ -30,11 +34,11 @@ use svcrdma_proto::{
     shortage::Largest, //
 };
 
-/// Connections of a standing that are closed at a look.
-const MOST: u32 = 16;
+/// The most connections that a look closes for the Calls of one standing.
+const MOST_CLOSES: u32 = 16;
 
 impl Device {
-    /// Ends shortages; this is the look with the number `at`. May sleep.
+    /// Looks for a shortage in each line, and ends it. `at` is the number of this look.
     pub(crate) fn end_shortages(&self, at: u32) {
         let late = Standing::ALL.map(|standing| self.lane.pool.look_at_line(standing));
         if late.iter().all(Option::is_none) {
@@ -52,12 +56,13 @@ impl Device {
         }
     }
 
-    /// Closes connections until they give back the pages that Calls of `standing` wait for.
-    // Out of line, as it is rarely needed.
+    /// Closes the connections with the most unserved pages, until they return as many pages as the
+    /// late Calls of `standing` want.
+    // Out of line: rarely needed.
     #[inline(never)]
     fn close_largest(&self, standing: Standing, late: Late) {
         let mut missing = late.pages;
-        for _ in 0..MOST {
+        for _ in 0..MOST_CLOSES {
             if missing == 0 {
                 return;
             }
@@ -75,7 +80,8 @@ impl Device {
     }
 }
 
-/// Returns how many of those pages the connection keeps from others, as the last look has found.
+/// Returns the number of pages that `connection` keeps from the `late` Calls, as of the last look:
+/// 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
 fn unserved(connection: &Connection, late: Late) -> u32 {
     let Some(endpoint) = connection.snapshot().endpoint else {
         return 0;
@@ -97,8 +103,12 @@ fn unserved(connection: &Connection, late: Late) -> u32 {
 }
 
 impl Endpoint {
-    /// Notes how many pages are under RDMA Read for each line, or that the peer serves its Reads well
-    /// enough. This is the look with the number `at`.
+    /// Counts the pages under RDMA Read for each line, and judges if the peer serves its Reads fast
+    /// enough. `at` is the number of the look.
+    ///
+    /// # Locking
+    ///
+    /// Takes the locks of the send queue and of the quota, one after the other.
     fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
         let filled = self.send_queue.survey(|work| {
