@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport: the way of a Call from the wire to nfsd and back.
+//! The transport: carries Calls from the wire to nfsd, and Replies back.
 //!
 //! # Folders
 //!
@@ -8,34 +8,42 @@
 //!
 //! | folder | content |
 //! |---|---|
-//! | `listen` | listeners, connect requests, accepting; the server |
-//! | `device` | RDMA devices, their hardware objects, their removal, shortages |
-//! | `flow` | what happens to a Call, to its Reply, and to Calls to clients |
+//! | `listen` | listeners, connect requests, accepts; the state of the module |
+//! | `device` | RDMA devices: their shared verbs objects, their removal, page shortages |
+//! | `flow` | the path of a Call, of its Reply, and of callbacks; teardown |
 //! | `conn` | the state of one connection, and its hardware half |
-//! | `lane` | what the connections of a device share: pools, budgets, the table of connections |
+//! | `lane` | the objects that the connections of a device share: pool, budgets, table of connections |
 //!
-//! Beside them are `settings` and `counters` (`/proc/sys/sunrpc/svcrdma`), `close_reason` and `history` (why
-//! connections have closed), `watchdog`, and `debugfs`, which shows everything.
+//! | file | content |
+//! |---|---|
+//! | `settings`, `counters` | the files in `/proc/sys/sunrpc/svcrdma` |
+//! | `close_reason`, `history` | the reasons why connections were closed |
+//! | `watchdog` | periodic work for a device, or for the listeners |
+//! | `debugfs` | the files in `/sys/kernel/debug/svcrdma` |
 //!
 //! # Glossary
 //!
 //! | term | meaning |
 //! |---|---|
-//! | Call, Reply | RPC messages (RFC 5531). A Call of the server to a client is a *callback* (RFC 8167) |
+//! | Call, Reply | RPC messages (RFC 5531) |
+//! | callback | a Call of the server to a client (RFC 8167) |
 //! | Read chunk, Write chunk, Reply chunk | memory of the peer that the server reads or writes (RFC 8166) |
-//! | credit | the right of a client to have one Call unanswered; each granted credit is *backed* by a posted Receive buffer |
+//! | credit | the right of a client to have one Call unanswered; a posted Receive buffer *backs* each granted credit |
 //! | connection | the state of one client connection |
 //! | endpoint | the hardware half of a connection: queue pair, id, send queue |
+//! | id | the connection manager's handle of a connection or listener (`struct rdma_cm_id`) |
 //! | xprt | nfsd's handle of a connection (`struct svc_xprt`) |
-//! | lane | what connections share on the path of a Call |
-//! | page region | pages of one Call or Reply, and their DMA mapping |
+//! | port | the half of a listener that the connection manager calls |
+//! | lane | the objects that the connections of a device share on the path of a Call |
+//! | page region | the pages of one Call or Reply, and their DMA mapping |
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |
-//! | standing | `validated` once nfsd has accepted a Call of the peer, `unvalidated` before |
-//! | line | the Calls of peers of one standing that wait for pages |
-//! | quota | the read pages of one connection |
-//! | space | the pages that Replies of one connection hold |
-//! | close reason | why a connection was closed |
+//! | standing | `validated` if a Call of the peer had a valid file handle, otherwise `unvalidated` |
+//! | line | the queue of the Calls that wait for pages; one for each standing |
+//! | quota | the limit of the pages that one connection has for Read chunks |
+//! | space | the pages that the Replies of one connection hold |
+//! | look, tick | one run of a watchdog |
+//! | close reason | the reason why a connection was closed |
 
 mod close_reason;
 mod conn;
@@ -73,6 +81,6 @@ pub(crate) use watchdog::{
 /// The name of the transport in `portlist`, in nfsd's netlink family and in the RDMA core.
 pub(crate) const CLASS: &CStr = c"rdma";
 
-/// The number by which nfsd finds the transport of callbacks for connections of this class: "RS", because
-/// rpcrdma has `XPRT_TRANSPORT_RDMA`.
+/// The number by which nfsd finds the transport of callbacks for connections of this class. It is
+/// not `XPRT_TRANSPORT_RDMA`, which belongs to rpcrdma, but the characters "RS".
 pub(crate) const IDENT: c_int = 0x5253;
