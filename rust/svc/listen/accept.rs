@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Accepting: from a connection that waits to one that nfsd and the hardware serve.
+//! Accepts: create the queue pair and the transport of a connection that waits, and tell the peer.
 //!
-//! Runs in an nfsd thread, one at a time for a listener. What can fail is done before the peer is
-//! told; every error unwinds by dropping what was made.
+//! Each step that can fail precedes the message to the peer. An error unwinds by dropping the
+//! objects that were created.
+//!
+//! # Context
+//!
+//! nfsd threads, which may sleep. One accept at a time per listener.
 
 use super::port::Incoming;
 use crate::svc::{
@@ -57,20 +61,22 @@ use svcrdma_proto::{
     header::MAX_MESSAGE, //
 };
 
-/// The largest message that we send, in bytes: what a send buffer takes.
+/// The largest message that the server sends, in bytes.
 const SEND_SIZE: u32 = 4096;
 
-// A send buffer is one page. A reply is never longer than its message may be, so it always has room.
+// A send buffer is one page, so it has room for every message.
 const _: () = assert!(SEND_SIZE as usize <= PAGE_SIZE);
 
-// The private data gives sizes in KiB, 256 at most: others would be rounded, and we break the promise.
+// The private data contains sizes in KiB, at most 256 KiB (RFC 8797, section 4.2). Other sizes
+// would be rounded, and the peer would get a wrong size.
 const _: () = assert!(SEND_SIZE % 1024 == 0 && RECEIVE_SIZE % 1024 == 0);
 const _: () = assert!(SEND_SIZE as usize <= MAX_MESSAGE && RECEIVE_SIZE <= MAX_MESSAGE);
 
-// Peers that say nothing send and take messages of this size.
+// A peer without private data sends and receives messages of up to this size.
 const _: () = assert!(SEND_SIZE >= DEFAULT_THRESHOLD && RECEIVE_SIZE >= DEFAULT_THRESHOLD as usize);
 
-/// Accepts the connection; when that fails it is closed.
+/// Accepts the connection `incoming`. Returns nfsd's transport of it, or closes the connection and
+/// returns `None`.
 pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     listener: &Transport<L, Incoming>,
     incoming: &Incoming,
@@ -83,7 +89,7 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
             trace::accept(connection.number(), e.to_errno(), 0, 0, 0);
             connection.close(CloseReason::Accept(e.to_errno()));
             connection.settle(None);
-            // Calls may have come, and nobody will take them.
+            // Calls may have arrived already. No thread will take them.
             connection.inbox.close();
             while let Some(call) = connection.inbox.pop() {
                 discard(connection, call);
@@ -92,6 +98,13 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
         .ok()
 }
 
+/// Creates the hardware half and the transport of `connection`, and accepts the peer.
+///
+/// # Errors
+///
+/// - `ENODEV`: the device is being removed.
+/// - `ENOTCONN`: the connection was closed meanwhile.
+/// - Those of allocations and of the RDMA core.
 fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     listener: &Transport<L, Incoming>,
     Incoming { connection, device }: &Incoming,
@@ -119,7 +132,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     Ok(vacant.connection(listener, xprt, inbox, &local, &peer))
 }
 
-/// Creates the Receive buffers' pool, which is empty.
+/// Creates the pool of Receive buffers of `connection`, without buffers.
 fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Receives>> {
     let max = hardware.max_receives(connection.max_credits) as usize;
     let pool = ReceivePool::new(&hardware.pd, max, connection.lane.receives.clone())?;
@@ -127,11 +140,11 @@ fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Rece
     Receives::new(pool, credits, queue)
 }
 
-/// Entries of completion queues, for Receives and for all else.
+/// The shares of two completion queues: one for Receives, one for all other work.
 type Cqs = (Share, Share);
 
-/// Returns the properties that the server declares to its peers.
-fn ours(hardware: &Hardware) -> Peer {
+/// Returns the properties that the server declares in its private data (RFC 8797).
+fn declared(hardware: &Hardware) -> Peer {
     Peer {
         remote_invalidation: hardware.limits.mem_mgt_extensions,
         send: SEND_SIZE,
@@ -139,6 +152,7 @@ fn ours(hardware: &Hardware) -> Peer {
     }
 }
 
+/// Creates the hardware half of `connection`. It does not post yet.
 fn new_endpoint(
     hardware: &Hardware,
     connection: &Arc<Connection>,
@@ -146,7 +160,7 @@ fn new_endpoint(
     cqs: &Cqs,
     max_pages: u32,
 ) -> Result<Arc<Endpoint>> {
-    let thresholds = Thresholds::negotiate(&ours(hardware), &connection.offer.peer);
+    let thresholds = Thresholds::negotiate(&declared(hardware), &connection.offer.peer);
     let parts = endpoint::Parts {
         depth: hardware.send_depth,
         thresholds,
@@ -158,6 +172,7 @@ fn new_endpoint(
     Endpoint::new(connection.clone(), parts)
 }
 
+/// Creates the queue pair of `endpoint` on the id of the connection.
 fn new_qp(
     hardware: &Hardware,
     id: CmId<Connection>,
@@ -177,9 +192,15 @@ fn new_qp(
     Qp::new(id, endpoint.clone(), parts)
 }
 
-/// Tells the peer, and lets the endpoint post. From the first on Calls may come. Whoever closes the
-/// connection has the endpoint taken down: to wait for the hardware here would be to have the device
-/// wait, as its mutex is held.
+/// Accepts the peer, and opens the send queue of `endpoint`. Calls may arrive as soon as the peer
+/// is told.
+///
+/// After an error the caller closes the connection, and the workqueue tears the endpoint down. The
+/// teardown waits for the hardware, so it must not run here, under the mutex of the device.
+///
+/// # Errors
+///
+/// Those of the connection manager, or `ENOTCONN` if the connection was closed meanwhile.
 fn connect(
     hardware: &Hardware,
     connection: &Arc<Connection>,
@@ -187,8 +208,8 @@ fn connect(
     qp: Qp<Endpoint, Connection>,
 ) -> Result {
     let reads = u32::from(connection.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
-    let private = ours(hardware).private_data();
-    // First, as it may hang up at once.
+    let private = declared(hardware).private_data();
+    // This precedes the message to the peer, which may disconnect at once.
     connection.set_has_peer(true);
     let accepted = qp
         .id()

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Listeners: nfsd's handle of a port.
+//!
+//! # Context
+//!
+//! Process context; everything here may sleep.
 
 use super::{
     accept,
@@ -39,7 +43,7 @@ use support::addr::{
     Net, //
 };
 
-/// nfsd's side of a listener.
+/// nfsd's handle of a listener. The `svc_xprt` owns it, and both live equally long.
 pub(crate) struct Listener {
     server: Arc<Server>,
     port: Arc<Port>,
@@ -59,11 +63,12 @@ impl Listen for Listener {
         let inbox = Inbox::new(PENDING, Flag::Conn)?;
         let port = server.new_port(net, inbox.clone())?;
         let server = server.clone();
-        // On an error dropping it takes it off again.
+        // After an error, dropping the listener closes the port and removes it from the table.
         let listener = Self { server, port };
         let local = listener.port.listen(addr)?;
-        // That may have taken its time, and sunrpc needs some more.
         listener.server.ports.add(&listener.port)?;
+        // `release` may have been set while `listen()` ran. If it is set later, `Ports::release()`
+        // finds the port, and gives sunrpc the time to complete the listener.
         refuse_while_released()?;
         Ok((listener, inbox, local))
     }
@@ -86,10 +91,10 @@ impl Listen for Listener {
 }
 
 impl Drop for Listener {
-    /// Sleeps.
+    /// Closes the port, and the connections that were not accepted. Sleeps.
     fn drop(&mut self) {
         self.detach();
-        // Who has come before sunrpc took it.
+        // If `create()` failed, sunrpc has never had the inbox, and connections may wait in it.
         while let Some(incoming) = self.port.inbox.pop() {
             self.discard(incoming);
         }
@@ -103,6 +108,11 @@ impl Drop for Listener {
     }
 }
 
+/// Refuses new listeners while the setting `release` is 1.
+///
+/// # Errors
+///
+/// `EBUSY` if it is.
 fn refuse_while_released() -> Result {
     if !settings::is_released() {
         return Ok(());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners: from a connect request to an accepted connection.
+//! Listeners: the path from a connect request to an accepted connection.
 //!
 //! | step | file |
 //! |---|---|
-//! | nfsd creates a listener | `listener`, the handle of a `port` |
-//! | a peer asks to connect | `port` queues the connection |
-//! | nfsd accepts it | `accept` |
+//! | nfsd creates a listener | `listener`, nfsd's handle of a `port` |
+//! | a peer requests a connection | `port` queues the connection |
+//! | nfsd accepts the connection | `accept` |
 //!
-//! `ports` is the table of all ports, and `server` has it with all other state of the module.
+//! `ports` is the table of all ports. `server` owns this table and all other state of the module.
 
 mod accept;
 pub(crate) mod listener;

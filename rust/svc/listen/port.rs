@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports: what listens for connect requests.
+//! Ports: the half of a listener that the connection manager calls for each connect request.
 //!
-//! The connection manager calls a [`Port`] with the listener's own lock held, so slow work is left to the
-//! accept. The inbox bounds how many connections wait to be accepted, and [`PENDING_PER_ADDRESS`] how many of
-//! one address: a flood from one address leaves room for all others.
+//! The connection manager calls a [`Port`] with the lock of the listening id held, so the accept
+//! does all slow work. [`PENDING`] bounds the connections that wait to be accepted, and
+//! [`PENDING_PER_ADDRESS`] those of one address: a flood from one address leaves room for all other
+//! addresses.
 //!
-//! A listener that is bound to an address goes with the device that has it. Its [`Port`] stays, and the
-//! watchdog listens again as soon as a device has that address.
+//! The listening id of one address is destroyed when the device with this address is removed. The
+//! [`Port`] stays, and the watchdog listens again as soon as a device has the address.
 
 use crate::svc::{
     close_reason::CloseReason,
@@ -56,17 +57,17 @@ use support::{
 };
 use svcrdma_proto::cm::Peer;
 
-/// Connections that can wait to be accepted, per listener.
+/// The most connections of a listener that wait to be accepted.
 pub(super) const PENDING: usize = 128;
 
-/// Connections of one address among them.
+/// The most connections of one peer address among them.
 const PENDING_PER_ADDRESS: usize = 16;
 
 /// The reason why a connect request is refused.
 enum Refusal {
-    /// As many of its address as may wait do.
+    /// [`PENDING_PER_ADDRESS`] connections of the peer's address wait already.
     Flood,
-    /// The connection cannot be made.
+    /// The connection could not be created.
     Error(Error),
 }
 
@@ -85,13 +86,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether there is an id that listens.
+/// The state of the listening id.
 enum Binding {
-    /// Yes.
+    /// The id listens.
     Listening(CmId<Port>),
-    /// The device that had this address is gone, or has another one.
+    /// The device with this address was removed, or has another address now. The watchdog tries to
+    /// listen again.
     Lost(Addr),
-    /// Not yet, or not any more.
+    /// The port does not listen yet, or nfsd has closed it.
     Closed,
 }
 
@@ -101,20 +103,31 @@ pub(crate) struct Incoming {
     pub(crate) device: Arc<Device>,
 }
 
-/// What a listening id calls.
+/// The context of a listening id. A [`Listener`](super::listener::Listener) owns it, the table of
+/// ports and the id refer to it.
+///
+/// # Locking
+///
+/// A mutex protects the binding. It is held while an id is created, and never while an id is
+/// destroyed: destroying an id waits for its event handler.
 #[pin_data]
 pub(crate) struct Port {
+    /// The key in the table of ports.
     pub(crate) number: u64,
     devices: Arc<Devices>,
+    /// The network namespace.
     net: OwnedNet,
+    /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
+    /// The connections that wait to be accepted.
     pub(super) inbox: Arc<Inbox<Incoming>>,
     #[pin]
     binding: Mutex<Binding>,
-    /// Whether it was closed while nfsd runs.
+    /// True if [`Self::release`] has made nfsd close the listener.
     pub(super) is_released: AtomicFlag,
-    /// Whether the log has said that it was to be, and stays.
-    stays: AtomicFlag,
+    /// True if [`Self::release`] has kept the listener, because nfsd has no other transport.
+    is_kept: AtomicFlag,
+    /// The work that destroys a lost id.
     #[pin]
     work: Work<Port>,
 }
@@ -126,7 +139,7 @@ impl_has_work! {
 impl WorkItem for Port {
     type Pointer = Arc<Port>;
 
-    /// Destroys the id, which its own handler must not do. Sleeps.
+    /// Destroys the lost id. The event handler of the id must not do so. Sleeps.
     fn run(this: Arc<Port>) {
         this.lose();
     }
@@ -149,16 +162,21 @@ impl Port {
                 inbox,
                 binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
                 is_released: AtomicFlag::new(false),
-                stays: AtomicFlag::new(false),
+                is_kept: AtomicFlag::new(false),
                 work <- new_work!("svcrdma listener"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Listens; returns the address with the port that was chosen.
+    /// Listens on `addr`. Returns the address, with the port number that was chosen if `addr` has
+    /// none. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CmId::listen`].
     pub(super) fn listen(self: &Arc<Self>, addr: &Addr) -> Result<Addr> {
-        // Under the lock, or a removal of the device could come before the id is here.
+        // Under the lock, so that `lose()` finds the id if the device is removed at once.
         let mut binding = self.binding.lock();
         let id = CmId::listen(self.net.get(), addr, self.clone())?;
         let local = id.local();
@@ -166,7 +184,7 @@ impl Port {
         Ok(local)
     }
 
-    /// Its address, if it has one now, and whether it listens. May sleep.
+    /// Returns the address, if the port has one, and the name of the state, for debugfs. May sleep.
     pub(crate) fn state(&self) -> (Option<Addr>, &'static str) {
         match &*self.binding.lock() {
             Binding::Listening(id) => (Some(id.local()), "listening"),
@@ -175,28 +193,29 @@ impl Port {
         }
     }
 
-    /// Has nfsd close it, which does not expect to have no listener at all while it runs: `false` where
-    /// there is none of another transport, and it stays. May sleep.
+    /// Makes nfsd close the listener. Returns false, and keeps the listener, if nfsd has no
+    /// listener of another transport: a running nfsd needs at least one. May sleep.
     pub(crate) fn release(&self) -> bool {
         let can_go = self.inbox.is_replaceable();
         if can_go {
             self.is_released.store(true, Relaxed);
             self.inbox.close();
-        } else if !self.stays.xchg(true, Relaxed) && ratelimit() {
+        } else if !self.is_kept.xchg(true, Relaxed) && ratelimit() {
             pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
         }
         can_go
     }
 
-    /// Whether it takes no more connections, since its own are being closed.
-    fn is_leaving(&self) -> bool {
-        settings::is_released() && (self.is_released.load(Relaxed) || self.stays.load(Relaxed))
+    /// Returns true if the port refuses connections, because [`Self::release`] was called and the
+    /// setting `release` is still 1.
+    fn is_refusing(&self) -> bool {
+        settings::is_released() && (self.is_released.load(Relaxed) || self.is_kept.load(Relaxed))
     }
 
-    /// Listens again if the device was lost and one has its address; nobody wants it released. May
-    /// sleep.
+    /// Listens again on the address of a lost id, if a device has this address. The watchdog calls
+    /// this while the setting `release` is 0. May sleep.
     pub(crate) fn listen_again(self: &Arc<Self>) {
-        self.stays.store(false, Relaxed);
+        self.is_kept.store(false, Relaxed);
         let mut binding = self.binding.lock();
         let Binding::Lost(addr) = &*binding else {
             return;
@@ -208,7 +227,8 @@ impl Port {
         }
     }
 
-    /// The device of the id goes, or changes its address. Sleeps.
+    /// Destroys the id, whose device is being removed or has changed its address. Keeps the address
+    /// for [`Self::listen_again`]. Sleeps.
     fn lose(&self) {
         let mut binding = self.binding.lock();
         let id = match core::mem::replace(&mut *binding, Binding::Closed) {
@@ -226,30 +246,31 @@ impl Port {
         );
     }
 
-    /// Listens no more. Sleeps.
+    /// Stops listening for good. Sleeps.
     pub(super) fn close(&self) {
         let binding = core::mem::replace(&mut *self.binding.lock(), Binding::Closed);
         drop(binding);
     }
 
-    /// Returns true if as many connections of this address wait as may. Requests that come over
-    /// several devices at once may exceed that by one for each device.
+    /// Returns true if [`PENDING_PER_ADDRESS`] connections of the host `peer` wait to be accepted.
+    /// Requests that arrive over several devices at the same time may exceed this limit by one for
+    /// each device.
     fn is_flooded(&self, peer: &Addr) -> bool {
         let is_same = |waiting: &Incoming| waiting.connection.peer().is_same_host(peer);
         self.inbox.count(is_same) >= PENDING_PER_ADDRESS
     }
 
-    /// Makes a connection of a connect request.
+    /// Creates a connection for a connect request. May sleep.
     fn new_connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Incoming, Refusal> {
-        if self.is_leaving() {
+        if self.is_refusing() {
             return Err(EBUSY.into());
         }
         if request.reads == 0 {
-            // The peer would never serve an RDMA Read.
+            // The peer serves no RDMA Read, so no Read chunk could ever be read.
             return Err(EINVAL.into());
         }
         let peer = new.peer();
-        // Before anything is made, so that a request too many costs little.
+        // Before any allocation, so that an excess request costs little.
         if self.is_flooded(&peer) {
             return Err(Refusal::Flood);
         }
@@ -270,11 +291,17 @@ impl Port {
         Ok(Incoming { connection, device })
     }
 
-    /// Queues the connection for nfsd to accept, or closes it.
+    /// Queues the connection for nfsd to accept, or closes it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODEV`: the device is being removed.
+    /// - `EBUSY`: [`PENDING`] connections wait already, or the listener is closing.
+    /// - `ENOMEM`.
     fn queue(&self, new: NewId<'_>, incoming: Incoming) -> Result {
         let connection = &incoming.connection;
-        // From here on the id belongs to the connection, which destroys it when it closes. This handler
-        // must not.
+        // The connection owns the id from here on. Its teardown destroys the id, because this
+        // handler, which the id has called, must not.
         connection.set_pending(new.adopt(connection.clone()));
         if let Err(e) = connection.lane.remember(connection) {
             connection.close(CloseReason::Accept(e.to_errno()));
@@ -303,10 +330,11 @@ impl Events for Port {
         }
     }
 
-    /// Also if its address is gone: a bond has failed over.
+    /// Queues the destruction of the listening id: its device is being removed, or has another
+    /// address, for example after a failover of a bond.
     fn event(this: ArcBorrow<'_, Self>, _event: Event) {
         let port: Arc<Port> = this.into();
-        // An error means that it is queued already.
+        // An error means that the work is queued already.
         let _ = port.devices.queue.clone().enqueue(port);
     }
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of the ports of all listeners. Contexts: process, and may sleep.
+//! The table of the ports of all listeners.
+//!
+//! # Context
+//!
+//! Process context; everything here may sleep.
 
 use super::port::Port;
 use crate::svc::{
@@ -21,42 +25,52 @@ use kernel::{
     },
 };
 
-/// For so long a listener may still be in the making.
+/// The time that sunrpc needs to complete a new listener.
 const NEW_SECONDS: i64 = 2;
 
-/// For so long listeners that go are waited for with the connections. One may never go: nfsd has no
-/// thread in its network namespace, or that which has it hangs.
-const GOING_SECONDS: i64 = 10;
+/// The time that [`Ports::release`] waits for listeners to close before the connections are closed.
+/// A listener may never close: its network namespace may have no nfsd thread, or the thread may
+/// hang.
+const CLOSING_SECONDS: i64 = 10;
 
-/// A port that listens, or has.
-struct Open {
+/// An entry of the table.
+struct Entry {
     port: Arc<Port>,
+    /// The time at which the entry was added.
     since: Instant<Monotonic>,
-    /// Since when nfsd is to close it.
-    going: Option<Instant<Monotonic>>,
+    /// The time since which nfsd is to close the listener.
+    closing_since: Option<Instant<Monotonic>>,
 }
 
-impl Open {
+impl Entry {
+    /// Returns true if sunrpc may not have completed the listener yet.
     fn is_new(&self) -> bool {
         seconds_since(self.since) < NEW_SECONDS
     }
 
-    /// Has nfsd close it; whether it is worth waiting for.
+    /// Makes nfsd close the listener. Returns true while the caller should wait for that.
     fn release(&mut self) -> bool {
-        let goes = self.port.release();
-        goes && seconds_since(*self.going.get_or_insert(Instant::now())) < GOING_SECONDS
+        if !self.port.release() {
+            return false;
+        }
+        let since = self.closing_since.get_or_insert(Instant::now());
+        seconds_since(*since) < CLOSING_SECONDS
     }
 }
 
-/// The ports of all listeners.
+/// The ports of all listeners. The [`Server`](super::server::Server) owns it.
+///
+/// # Locking
+///
+/// A mutex protects the table. The mutexes of ports are taken under it.
 #[pin_data]
 pub(crate) struct Ports {
     #[pin]
-    table: Mutex<RBTree<u64, Open>>,
+    table: Mutex<RBTree<u64, Entry>>,
 }
 
 impl Ports {
-    /// Makes an empty table.
+    /// Creates an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             table <- new_mutex!(RBTree::new(), "svcrdma ports"),
@@ -70,48 +84,51 @@ impl Ports {
     /// `ENOMEM`.
     pub(crate) fn add(&self, port: &Arc<Port>) -> Result {
         let mut table = self.table.lock();
-        let open = Open {
+        let entry = Entry {
             port: port.clone(),
             since: Instant::now(),
-            going: None,
+            closing_since: None,
         };
-        table.try_create_and_insert(port.number, open, GFP_KERNEL)?;
+        table.try_create_and_insert(port.number, entry, GFP_KERNEL)?;
         port.counters.listeners.inc();
         counters::HOST_LISTENERS.inc();
         Ok(())
     }
 
-    /// Takes `port` out, if it is in: nothing is left of its listener.
+    /// Removes `port`, whose listener is gone. Does nothing if the port is not in the table.
     pub(crate) fn remove(&self, port: &Port) {
-        let open = self.table.lock().remove(&port.number);
-        if let Some(Open { port, .. }) = open {
+        let entry = self.table.lock().remove(&port.number);
+        if let Some(Entry { port, .. }) = entry {
             port.counters.listeners.dec();
             counters::HOST_LISTENERS.dec();
         }
     }
 
-    /// Has nfsd close all listeners, but none while one is being made: sunrpc does not expect it to go
-    /// before it is complete. Whether those that can go have gone, or have had time enough.
+    /// Makes nfsd close all listeners that can be closed. Returns true when each of them is closed
+    /// or had [`CLOSING_SECONDS`] to close.
+    ///
+    /// Closes nothing while a listener is new: sunrpc does not expect a listener to close before it
+    /// is complete.
     pub(crate) fn release(&self) -> bool {
         let mut table = self.table.lock();
-        if table.values().any(Open::is_new) {
+        if table.values().any(Entry::is_new) {
             return false;
         }
-        let mut have_gone = true;
-        for open in table.values_mut() {
-            have_gone &= !open.release();
+        let mut is_done = true;
+        for entry in table.values_mut() {
+            is_done &= !entry.release();
         }
-        have_gone
+        is_done
     }
 
-    /// Has ports listen again whose device is back.
+    /// Makes ports listen again whose address was lost and is back.
     pub(crate) fn tick(&self) {
         self.for_each(Port::listen_again);
     }
 
-    /// Calls `f` for each port.
+    /// Calls `f` for each port, under the mutex of the table.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Port>)) {
-        for Open { port, .. } in self.table.lock().values() {
+        for Entry { port, .. } in self.table.lock().values() {
             f(port);
         }
     }

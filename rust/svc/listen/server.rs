@@ -33,13 +33,15 @@ use support::{
     },
 };
 
-/// Module-wide state.
+/// Module-wide state. The module's fields and all listeners share it.
 #[pin_data]
 pub(crate) struct Server {
-    /// Devices and their connections.
+    /// The devices and their connections.
     pub(crate) devices: Arc<Devices>,
+    /// The ports of all listeners.
     #[pin]
     pub(crate) ports: Ports,
+    /// The counters of each network namespace.
     #[pin]
     namespaces: PerNet<Counters>,
 }
@@ -65,8 +67,8 @@ impl Server {
         Port::new(self.devices.clone(), net.keep(), counters, inbox)
     }
 
-    /// Closes the listeners, and the connections once no listener is left that is worth waiting for: clients
-    /// cannot connect again until all are back. May sleep.
+    /// Closes the listeners, and then all connections. The connections wait for the listeners, so
+    /// that clients cannot connect again to a listener that is about to close. May sleep.
     pub(super) fn release(&self) {
         if self.ports.release() {
             self.devices
@@ -87,16 +89,18 @@ impl Tick for Server {
     }
 }
 
-/// Waits until all queued work has run when it is dropped: no work of the module is left after that. It is
-/// the last to hold the server, because removing the folders of network namespaces waits for others who
-/// create or destroy one, and they may wait for queued work.
+/// The last reference to the server. Dropping it waits for all queued work of the module, then
+/// drops the server.
+///
+/// The order matters: dropping the server removes the folders of network namespaces. That waits for
+/// threads that create or destroy a namespace, and these threads may wait for queued work.
 pub(crate) struct Flush(pub(crate) Arc<Server>);
 
 impl Drop for Flush {
     fn drop(&mut self) {
         let queue = &self.0.devices.queue;
         queue.flush();
-        // The work may have queued the refill of a pool.
+        // The first flush may have run work that has queued the refill of a pool.
         queue.flush();
     }
 }
