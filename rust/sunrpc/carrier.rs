@@ -204,7 +204,9 @@ impl<B: Back> Carrier<B> {
         if !unsafe { bindings::xprt_is_unused(xprt) } {
             // `xprt_create_transport` destroys what it has no memory for a name for, whoever has
             // it.
-            pr_warn_once!("a transport of callbacks is lost\n");
+            pr_warn_once!(
+                "callback transport: lost for want of memory, svcrdma cannot be unloaded\n"
+            );
             return;
         }
         // SAFETY: As above, and there are no references.

@@ -85,7 +85,7 @@ impl<L: Listen> Class<L> {
         // SAFETY: `class` is filled in and stays where it is until `drop`.
         to_result(unsafe { bindings::svc_reg_xprt_class(class) }).inspect_err(|e| {
             if *e == EEXIST {
-                pr_err!("the class is taken: unload rpcrdma, load svcrdma before it\n");
+                pr_err!("transport class rdma: already registered, unload rpcrdma and load svcrdma first\n");
             }
             CONTEXT.store(0, Release);
         })

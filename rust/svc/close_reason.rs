@@ -124,33 +124,41 @@ impl fmt::Display for CloseReason {
         match self {
             CloseReason::Server => f.write_str("closed by the server"),
             CloseReason::Peer(event) => write!(f, "closed by the peer (event {event})"),
-            CloseReason::Released => f.write_str("released by an admin"),
+            CloseReason::Released => f.write_str("release was set to 1"),
             CloseReason::DeviceRemoved => f.write_str("the device was removed"),
             CloseReason::ListenerGone => f.write_str("the listener was removed"),
             CloseReason::Accept(errno) => write!(f, "could not be accepted (error {errno})"),
-            CloseReason::AcceptTimeout => f.write_str("not accepted in time"),
-            CloseReason::Silent => f.write_str("no first Call in time"),
+            CloseReason::AcceptTimeout => {
+                f.write_str("no nfsd thread accepted it within pending_seconds")
+            }
+            CloseReason::Silent => f.write_str("the peer made no Call within first_call_seconds"),
             CloseReason::Busy => f.write_str("too many connections wait to be accepted"),
-            CloseReason::CreditOverrun => f.write_str("more Calls than credits"),
+            CloseReason::CreditOverrun => {
+                f.write_str("the peer sent more Calls than it has credits")
+            }
             CloseReason::Receive(status) => write!(f, "Receive failed: {}", status_name(*status)),
-            CloseReason::NoMessage => f.write_str("immediate data, and no message"),
+            CloseReason::NoMessage => {
+                f.write_str("the peer sent an RDMA Write with immediate data")
+            }
             CloseReason::Send(status) => {
                 write!(f, "Send, Read or Write failed: {}", status_name(*status))
             }
-            CloseReason::Post(errno) => write!(f, "work could not be posted (error {errno})"),
-            CloseReason::QueuePair => f.write_str("the device reports an error of the queue pair"),
-            CloseReason::Stalled => f.write_str("the peer takes no replies, or serves no Reads"),
-            CloseReason::NoMemory => f.write_str("no memory for a Call or its reply"),
+            CloseReason::Post(errno) => write!(f, "posting of work failed (error {errno})"),
+            CloseReason::QueuePair => f.write_str("the device reported a failed queue pair"),
+            CloseReason::Stalled => f.write_str("the peer takes no Replies or serves no Reads"),
+            CloseReason::NoMemory => f.write_str("no memory for a Call or its Reply"),
             CloseReason::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
-            CloseReason::Dropped => f.write_str("nfsd has dropped a Call"),
-            CloseReason::CompletionQueue => f.write_str("a completion queue has failed"),
-            CloseReason::Unasked => f.write_str("too many messages that nobody waits for"),
+            CloseReason::Dropped => f.write_str("nfsd dropped a Call that needs an answer"),
+            CloseReason::CompletionQueue => {
+                f.write_str("the device reported a failed completion queue")
+            }
+            CloseReason::Unasked => f.write_str("the peer sent too many unsolicited messages"),
             CloseReason::Invalidation => {
-                f.write_str("a registration of the server was invalidated")
+                f.write_str("the peer invalidated a memory region of the server")
             }
             CloseReason::Overflow(queue) => write!(f, "queue full: {}", queue.name()),
             CloseReason::PageShortage => {
-                f.write_str("pages are short, and the peer does not serve its Reads")
+                f.write_str("the peer does not serve its Reads while pages are short")
             }
             CloseReason::TooSlow => f.write_str("the peer is slower than minimum_rate"),
         }
@@ -171,9 +179,9 @@ impl Queue {
     /// Returns what waits in the queue.
     fn name(self) -> &'static str {
         match self {
-            Queue::Inbox => "Calls for nfsd",
-            Queue::Work => "Reads and replies to post",
-            Queue::Quota => "Calls of this connection to read",
+            Queue::Inbox => "Calls that wait for nfsd",
+            Queue::Work => "Reads and Replies to post",
+            Queue::Quota => "Calls that wait for the quota of the connection",
             Queue::Pages => "Calls that wait for pages",
         }
     }

@@ -302,7 +302,7 @@ impl Connection {
         }
         self.counters.closed_abnormally.inc();
         if ratelimit() {
-            pr_warn!("connection {} of {} closed: {}\n", number, peer, reason);
+            pr_warn!("connection {} of {}: closed: {}\n", number, peer, reason);
         }
     }
 

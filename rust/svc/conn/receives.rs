@@ -176,6 +176,6 @@ impl Receives {
 
 fn warn_if_short(made: Result) {
     if made == Err(ENOMEM) {
-        pr_warn_once!("no memory for more Receive buffers, clients get fewer credits\n");
+        pr_warn_once!("Receive buffers: no memory for more, granting fewer credits\n");
     }
 }

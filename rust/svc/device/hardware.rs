@@ -229,7 +229,7 @@ impl Hardware {
         };
         if ratelimit() {
             pr_err!(
-                "{}: cannot serve, the device lacks: {}\n",
+                "{}: cannot serve clients: the device lacks {}\n",
                 ib.name(),
                 lacking
             );

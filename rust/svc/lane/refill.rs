@@ -110,7 +110,7 @@ impl<W: Waiter> Pool<W> {
         let needs_refill = inner.no_memory || !inner.lines.are_empty() || !has_reserve;
         drop(inner);
         if is_new {
-            pr_warn!("no memory for Read chunks: Calls may wait\n");
+            pr_warn!("Read chunks: no memory for more pages or regions, Calls may wait\n");
         }
         is_open && needs_refill
     }

@@ -59,7 +59,7 @@ impl Listen for Listener {
         net: Net<'_>,
         addr: &Addr,
     ) -> Result<(Self, Arc<Inbox<Incoming>>, Addr)> {
-        refuse_while_released()?;
+        refuse_while_released(addr)?;
         let inbox = Inbox::new(PENDING, Flag::Conn)?;
         let port = server.new_port(net, inbox.clone())?;
         let server = server.clone();
@@ -69,7 +69,7 @@ impl Listen for Listener {
         listener.server.ports.add(&listener.port)?;
         // `release` may have been set while `listen()` ran. If it is set later, `Ports::release()`
         // finds the port, and gives sunrpc the time to complete the listener.
-        refuse_while_released()?;
+        refuse_while_released(addr)?;
         Ok((listener, inbox, local))
     }
 
@@ -108,15 +108,15 @@ impl Drop for Listener {
     }
 }
 
-/// Refuses new listeners while the setting `release` is 1.
+/// Refuses a new listener on `addr` while the setting `release` is 1.
 ///
 /// # Errors
 ///
 /// `EBUSY` if it is.
-fn refuse_while_released() -> Result {
+fn refuse_while_released(addr: &Addr) -> Result {
     if !settings::is_released() {
         return Ok(());
     }
-    pr_err!("no listener while sunrpc/svcrdma/release is 1\n");
+    pr_err!("listener {}: refused: sunrpc/svcrdma/release is 1\n", addr);
     Err(EBUSY)
 }

@@ -65,6 +65,10 @@ const PENDING_PER_ADDRESS: usize = 16;
 
 /// The reason why a connect request is refused.
 enum Refusal {
+    /// The setting `release` is 1.
+    Released,
+    /// The peer serves no RDMA Reads, so no Read chunk could ever be read.
+    NoReads,
     /// [`PENDING_PER_ADDRESS`] connections of the peer's address wait already.
     Flood,
     /// The connection could not be created.
@@ -80,8 +84,13 @@ impl From<Error> for Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flood => write!(f, ", {PENDING_PER_ADDRESS} of its address wait already"),
-            Self::Error(e) => write!(f, " (error {})", e.to_errno()),
+            Self::Released => f.write_str("sunrpc/svcrdma/release is 1"),
+            Self::NoReads => f.write_str("the peer serves no RDMA Reads"),
+            Self::Flood => write!(
+                f,
+                "{PENDING_PER_ADDRESS} connections of its address wait already"
+            ),
+            Self::Error(e) => write!(f, "error {}", e.to_errno()),
         }
     }
 }
@@ -201,9 +210,26 @@ impl Port {
             self.is_released.store(true, Relaxed);
             self.inbox.close();
         } else if !self.is_kept.xchg(true, Relaxed) && ratelimit() {
-            pr_warn!("a listener stays: nfsd has none but for rdma, and needs one\n");
+            self.warn_kept();
         }
         can_go
+    }
+
+    /// Logs that the listener stays. May sleep.
+    // Out of line: rarely needed, and an address is large.
+    #[inline(never)]
+    fn warn_kept(&self) {
+        let warn = |addr: &Addr| {
+            pr_warn!(
+                "listener {}: not released: nfsd has no other transport\n",
+                addr
+            );
+        };
+        match &*self.binding.lock() {
+            Binding::Listening(id) => warn(&id.local()),
+            Binding::Lost(addr) => warn(addr),
+            Binding::Closed => {}
+        }
     }
 
     /// Returns true if the port refuses connections, because [`Self::release`] was called and the
@@ -223,7 +249,7 @@ impl Port {
         let addr = *addr;
         if let Ok(id) = CmId::listen(self.net.get(), &addr, self.clone()) {
             *binding = Binding::Listening(id);
-            pr_info!("listening on {} again\n", addr);
+            pr_info!("listener {}: listening again\n", addr);
         }
     }
 
@@ -241,7 +267,7 @@ impl Port {
         *binding = Binding::Lost(id.local());
         drop(binding);
         pr_warn!(
-            "not listening on {}: its device was removed or changed\n",
+            "listener {}: device removed or its address changed, waiting for it to return\n",
             id.local()
         );
     }
@@ -263,11 +289,10 @@ impl Port {
     /// Creates a connection for a connect request. May sleep.
     fn new_connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Incoming, Refusal> {
         if self.is_refusing() {
-            return Err(EBUSY.into());
+            return Err(Refusal::Released);
         }
         if request.reads == 0 {
-            // The peer serves no RDMA Read, so no Read chunk could ever be read.
-            return Err(EINVAL.into());
+            return Err(Refusal::NoReads);
         }
         let peer = new.peer();
         // Before any allocation, so that an excess request costs little.
@@ -320,7 +345,7 @@ impl Events for Port {
             Ok(incoming) => this.queue(new, incoming).is_ok(),
             Err(refusal) => {
                 if ratelimit() {
-                    pr_warn!("connect request of {} refused{}\n", new.peer(), refusal);
+                    pr_warn!("connect request of {}: refused: {}\n", new.peer(), refusal);
                 }
                 false
             }
