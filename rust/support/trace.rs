@@ -50,7 +50,7 @@ event!(
     close,
     __tracepoint_svcrdma_rs_close,
     rust_do_trace_svcrdma_rs_close,
-    (conn: u64, cause: u32, detail: i32)
+    (conn: u64, reason: u32, detail: i32)
 );
 event!(
     /// The hardware half of a connection is gone.

@@ -170,7 +170,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
 
 /// Writes a line per recently closed connection.
 fn show_closes(server: &Server, m: &SeqFile) {
-    seq_print!(m, "device connection peer seconds_ago cause\n");
+    seq_print!(m, "device connection peer seconds_ago reason\n");
     server
         .devices
         .for_each(|device| device.lane.history.show(&device.name(), m));

@@ -87,22 +87,22 @@ TRACE_EVENT(svcrdma_rs_reply,
 		  __entry->sent, __entry->credits)
 );
 
-/* A connection starts to close. cause and detail are defined in rust/svc/close_reason.rs. */
+/* A connection starts to close. reason and detail are defined in rust/svc/close_reason.rs. */
 TRACE_EVENT(svcrdma_rs_close,
-	TP_PROTO(u64 conn, u32 cause, int detail),
-	TP_ARGS(conn, cause, detail),
+	TP_PROTO(u64 conn, u32 reason, int detail),
+	TP_ARGS(conn, reason, detail),
 	TP_STRUCT__entry(
 		__field(u64, conn)
-		__field(u32, cause)
+		__field(u32, reason)
 		__field(int, detail)
 	),
 	TP_fast_assign(
 		__entry->conn = conn;
-		__entry->cause = cause;
+		__entry->reason = reason;
 		__entry->detail = detail;
 	),
-	TP_printk("conn=%llu cause=%u detail=%d",
-		  __entry->conn, __entry->cause, __entry->detail)
+	TP_printk("conn=%llu reason=%u detail=%d",
+		  __entry->conn, __entry->reason, __entry->detail)
 );
 
 /* The endpoint of a connection, its hardware half, was destroyed. */
