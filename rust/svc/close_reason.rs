@@ -1,81 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Causes: why connections end, as the log, the trace event and debugfs say it.
+//! Close reasons: why a connection was closed, as the log, the trace event and debugfs show it.
 
 use kernel::fmt;
 use rdma::completion::Status;
 
-/// Why a connection ends.
+/// The reason why a connection was closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// nfsd has closed it: idle, stopped, or asked by a protocol.
+    /// nfsd closed the connection: it was idle, nfsd stopped, or nfsd asked for the close.
     Server,
-    /// The peer has disconnected, or the connection manager says that it is gone: its event.
+    /// The peer disconnected, or the connection manager reported the event with this number (`enum
+    /// rdma_cm_event_type`).
     Peer(u32),
-    /// An admin has the module give back all that it has.
+    /// The administrator set `release`.
     Released,
-    /// The device goes.
+    /// The device was removed.
     DeviceRemoved,
-    /// The listener went before the connection was accepted.
+    /// The listener was closed before the connection was accepted.
     ListenerGone,
-    /// It could not be accepted: an errno.
+    /// Accepting the connection failed with this errno.
     Accept(i32),
-    /// It waited too long to be accepted.
+    /// No nfsd thread accepted the connection within `pending_seconds`.
     AcceptTimeout,
-    /// It was accepted and made no Call for too long.
+    /// The peer made no Call within `first_call_seconds` of the accept.
     Silent,
-    /// Too many wait to be accepted.
+    /// The listener's queue of connections to accept is full or closed.
     Busy,
-    /// The peer has sent more Calls than there can be Receive buffers for.
+    /// The peer has more unanswered Calls than the connection has room for.
     CreditOverrun,
-    /// A Receive has failed: its status.
+    /// A Receive completed with this error status (`enum ib_wc_status`).
     Receive(i32),
-    /// The peer has used up a Receive with an RDMA Write with immediate data.
+    /// The peer consumed a Receive by an RDMA Write with immediate data.
     NoMessage,
-    /// A Send, RDMA Read or RDMA Write has failed: its status.
+    /// A Send, RDMA Read or RDMA Write completed with this error status (`enum ib_wc_status`).
     Send(i32),
-    /// Work could not be posted: an errno.
+    /// The driver refused a work request with this errno.
     Post(i32),
-    /// The device reports an error of the queue pair.
+    /// The device reported a fatal error of the queue pair.
     QueuePair,
-    /// Posted work has not completed for too long.
+    /// Posted work made no progress within the time that the settings allow.
     Stalled,
-    /// We lack memory for a reply that must not get lost.
+    /// The server lacks memory for a Reply or for the mapping of a Call.
     NoMemory,
-    /// nfsd's results do not lie as they should: an errno.
+    /// nfsd's results are not laid out as the transport expects; the errno says where that was
+    /// noticed.
     Results(i32),
-    /// nfsd has dropped a Call that needs an answer: the same one is being worked on, say.
+    /// nfsd dropped a Call that must be answered, for example because it still works on the same
+    /// Call.
     Dropped,
-    /// The device reports that a completion queue of the connection has failed.
+    /// The device reported that a completion queue of the connection has failed.
     CompletionQueue,
-    /// The peer sends too many messages that cost no credit and that nobody waits for.
+    /// The peer sent too many messages that cost no credit and match no waiting callback.
     Unasked,
-    /// The peer has had the device invalidate a memory region.
+    /// The peer made the device invalidate a memory region of the server (Send With Invalidate).
     Invalidation,
-    /// A queue is full, so that a Call or a reply would be lost.
+    /// A queue is full, so that a Call or a Reply would be lost.
     Overflow(Queue),
-    /// The peer does not serve its Reads, and keeps the most pages of those that others wait for.
+    /// The peer does not serve its RDMA Reads, and the connection holds the most pages in a
+    /// shortage.
     PageShortage,
-    /// The peer takes what is posted, or serves its Reads, at less than the lowest rate.
+    /// The peer takes Replies or serves RDMA Reads more slowly than `minimum_rate`.
     TooSlow,
 }
 
-/// The queues that Calls and replies go through. All but the last have room for what credits allow: if
-/// one of them is full, a Call or a reply was not counted.
+/// The queues that Calls and Replies pass. The first three have room for all that the credits
+/// allow, so if one of these is full, the transport has failed to count a Call or a Reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// Complete Calls that wait for an nfsd thread.
     Inbox,
-    /// RDMA Reads and replies that wait to be posted.
+    /// RDMA Reads and Replies that wait to be posted.
     Work,
-    /// Calls that wait until others of their connection are read.
+    /// Calls that wait until the connection has pages left in its quota.
     Quota,
-    /// Calls of all connections of a device that wait for pages.
+    /// Calls of a device's connections that wait for pages of the pool.
     Pages,
 }
 
 impl CloseReason {
-    /// The number in the trace event, and what belongs to it.
+    /// Returns the number in the trace event, and its detail: an event, an errno, a status or 0.
     pub(crate) fn code(self) -> (u32, i32) {
         match self {
             CloseReason::Server => (0, 0),
@@ -106,7 +110,7 @@ impl CloseReason {
         }
     }
 
-    /// Whether somebody wanted it so.
+    /// Returns true if the peer, nfsd or the administrator wanted the close.
     pub(crate) fn is_normal(self) -> bool {
         matches!(
             self,
@@ -166,7 +170,7 @@ impl fmt::Display for CloseReason {
 }
 
 impl Queue {
-    /// Returns the number in the trace event.
+    /// Returns the detail in the trace event.
     fn number(self) -> i32 {
         match self {
             Queue::Inbox => 1,
@@ -176,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Returns what waits in the queue.
+    /// Returns a description of the items in the queue.
     fn name(self) -> &'static str {
         match self {
             Queue::Inbox => "Calls that wait for nfsd",

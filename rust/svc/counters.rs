@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an admin can read and set: the files of `/proc/sys/sunrpc/svcrdma`.
+//! Counters: the read-only files of `/proc/sys/sunrpc/svcrdma`.
 //!
-//! Each network namespace has [`Counters`] of its own, for its listeners and their connections.
-//! What belongs to devices is the host's: its counters are shown in the initial namespace only, and
-//! limits can be set there and read in all. Counters grow from insmod, or from the making of the
-//! namespace on, but for those that say "now". Limits hold for all devices and take effect with the
-//! next connection, Call or tick of the watchdog; that about memory region with a device's first
-//! connection.
+//! Each network namespace has its own [`Counters`], which cover its listeners and their
+//! connections. Counters of the host cover all namespaces and are shown in the initial namespace
+//! only. Counters start at 0 when the module is loaded or the namespace is created; only the
+//! numbers of present objects fall again. The files of a namespace include the [`settings`].
+//!
+//! # Context
+//!
+//! Any; counters are atomic.
 
 use super::settings;
 use kernel::{
@@ -30,9 +32,9 @@ use support::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
-        /// The counters of a network namespace.
+        /// The counters of one network namespace.
         pub(crate) struct Counters {
-            /// Whose they are.
+            /// The namespace.
             pub(crate) namespace: Namespace,
             $($(#[$doc])* pub(crate) $name: Counter,)*
         }
@@ -45,7 +47,7 @@ macro_rules! counters {
                 }
             }
 
-            /// Adds its own files.
+            /// Appends the files of these counters to `files`.
             fn add_to<'a>(&'a self, files: &mut KVec<Entry<'a>>) -> Result {
                 $(
                     let value = Value::Counter(&self.$name);
@@ -66,63 +68,67 @@ macro_rules! host_counters {
 }
 
 counters! {
-    /// Connections that there are now, from the connect request until nothing of them is left.
+    /// Present connections, from the connect request until the queue pair is destroyed.
     connections = c"connections";
-    /// Listeners that there are now.
+    /// Present listeners.
     listeners = c"listeners";
-    /// Connections that were accepted.
+    /// Accepted connections.
     accepted = c"accepted";
-    /// Connect requests that were turned away.
+    /// Rejected connect requests.
     rejected = c"rejected";
-    /// Connections that ended for another reason than the peer's or the server's wish.
+    /// Connections that were closed for an abnormal reason, see
+    /// [`CloseReason::is_normal`](super::close_reason::CloseReason::is_normal).
     closed_abnormally = c"closed_abnormally";
-    /// Calls received.
+    /// Received Calls whose transport header could be decoded.
     calls = c"calls";
-    /// Calls that were decoded but came to nothing: no reply was sent.
+    /// Calls that were dropped without a Reply, because nfsd dropped the request or the connection
+    /// closed.
     calls_dropped = c"calls_dropped";
-    /// Messages that could not be decoded or served, answered or not.
+    /// Messages that could not be decoded or served. Some of them are answered.
     malformed = c"malformed";
-    /// Messages that need no answer and that nobody waits for: replies, errors, RDMA_DONE.
+    /// Messages that need no answer and match no waiting callback: replies, RDMA_ERRORs, RDMA_DONE.
     ignored = c"ignored";
-    /// Replies made ready to be sent, error replies included.
+    /// Replies that were submitted for sending, error Replies included.
     replies = c"replies";
-    /// Error replies among them.
+    /// Error Replies that were submitted for sending.
     error_replies = c"error_replies";
-    /// Calls to clients (NFSv4.1 callbacks) sent.
+    /// Callbacks that were submitted for sending.
     callbacks = c"callbacks";
-    /// Such Calls that are larger than what the client takes: not sent.
+    /// Callbacks that were not sent because they exceed the client's inline threshold.
     callbacks_too_large = c"callbacks_too_large";
-    /// Such Calls for which the client has not granted a credit: not sent.
+    /// Attempts to send a callback without a credit of the client.
     callbacks_without_credit = c"callbacks_without_credit";
-    /// Such Calls that a client has answered with an error of the transport.
+    /// Callbacks that a client has answered with RDMA_ERROR and that were reported to sunrpc as
+    /// failed.
     callbacks_refused = c"callbacks_refused";
-    /// Replies of clients to them.
+    /// Replies to callbacks that were passed to sunrpc.
     callback_replies = c"callback_replies";
-    /// Bytes of Calls that came by RDMA Read.
+    /// Bytes of Calls that were read by RDMA Read.
     read_bytes = c"read_bytes";
-    /// Bytes of replies that went by RDMA Write.
+    /// Bytes of Replies that were written by RDMA Write.
     write_bytes = c"write_bytes";
-    /// Work requests posted to send queues.
+    /// Work requests that were posted to send queues.
     work_requests = c"work_requests";
-    /// Replies and Read chunks that had to wait for room in their send queue.
+    /// Times that a Reply or an RDMA Read found its send queue full.
     send_queue_waits = c"send_queue_waits";
-    /// Calls that had to wait for pages.
+    /// Calls that waited for pages for their Read chunks.
     page_waits = c"page_waits";
-    /// Times that nfsd had to leave Calls because replies hold too many pages.
+    /// Times that nfsd left the Calls of a connection in the inbox because Replies held too many
+    /// pages.
     reply_waits = c"reply_waits";
 }
 
 host_counters! {
-    /// Connections that there are now, in all network namespaces.
+    /// Present connections of all network namespaces.
     HOST_CONNECTIONS = c"host_connections";
-    /// Listeners that there are now, in all network namespaces.
+    /// Present listeners of all network namespaces.
     HOST_LISTENERS = c"host_listeners";
-    /// Allocations for a reply because a pool was empty.
+    /// Allocations by nfsd threads for Replies, because the pool was empty or down to its reserve.
     POOL_MISSES = c"pool_misses";
 }
 
 impl Namespaced for Counters {
-    // They are many: they are to be on the stack here only.
+    // Out of line: the frame holds all counters while they are moved to the heap.
     #[inline(never)]
     fn new(namespace: Namespace) -> Result<Arc<Self>> {
         Ok(Arc::new(Self::of(namespace), GFP_KERNEL)?)
@@ -146,10 +152,11 @@ impl Files for Counters {
     }
 }
 
-/// Counts a connection until it is dropped.
+/// A guard that counts one connection as present until it is dropped.
 pub(crate) struct Counted(Arc<Counters>);
 
 impl Counted {
+    /// Counts a connection in `counters` and in the counters of the host.
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
         counters.connections.inc();
         HOST_CONNECTIONS.inc();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! History: the last connections of a device that have closed, and why.
+//! History: the connections of a device that closed last, and their close reasons.
 
 use super::close_reason::CloseReason;
 use core::pin::Pin;
@@ -18,10 +18,10 @@ use kernel::{
 use rdma::device::Name;
 use support::addr::Addr;
 
-/// How many are remembered.
+/// The number of closed connections that a device remembers.
 const CLOSES: usize = 32;
 
-/// A connection that has closed.
+/// A closed connection.
 #[derive(Clone, Copy)]
 struct Close {
     number: u64,
@@ -30,19 +30,23 @@ struct Close {
     at: Instant<Monotonic>,
 }
 
-/// What the lock protects.
+/// The data under the lock.
 struct Closes {
-    /// [`CLOSES`] of them.
+    /// [`CLOSES`] slots, used in turn.
     closes: KVec<Option<Close>>,
-    /// Where the next one goes: in the place of the oldest.
+    /// The index of the slot that is used next: that of the oldest entry.
     next: usize,
 }
 
-/// The last connections that have closed. In any process context.
+/// The connections of a device that closed last.
+///
+/// # Context
+///
+/// Any process context. A spinlock of its own, a leaf.
 pub(crate) struct History(Pin<KBox<SpinLock<Closes>>>);
 
 impl History {
-    /// Makes an empty one. May sleep.
+    /// Creates an empty history. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let mut closes = KVec::with_capacity(CLOSES, GFP_KERNEL)?;
         for _ in 0..CLOSES {
@@ -55,8 +59,8 @@ impl History {
         )?))
     }
 
-    /// Remembers that the connection `number` of `peer` closes.
-    // Addresses are large: they are to be on the stack here only.
+    /// Records that the connection `number` of `peer` closes for `reason`.
+    // Out of line: an [`Addr`] is 128 bytes, which the callers need not have on their stacks.
     #[inline(never)]
     pub(crate) fn add(&self, number: u64, peer: &Addr, reason: CloseReason) {
         let mut inner = self.0.lock();
@@ -73,7 +77,7 @@ impl History {
         inner.next = if next < CLOSES { next } else { 0 };
     }
 
-    /// Writes a line for each, the oldest first.
+    /// Prints one line for each entry, the oldest first.
     pub(crate) fn show(&self, device: &Name, m: &SeqFile) {
         for i in 0..CLOSES {
             let Some(close) = self.nth(i) else {
@@ -91,7 +95,8 @@ impl History {
         }
     }
 
-    /// A copy of the `n`th, the oldest first, if there are so many: it is written without the lock.
+    /// Returns a copy of the `n`th entry, the oldest first. The caller prints the copy without the
+    /// lock.
     fn nth(&self, n: usize) -> Option<Close> {
         let inner = self.0.lock();
         let at = inner.next.saturating_add(n);
@@ -100,7 +105,7 @@ impl History {
     }
 }
 
-/// Seconds that have passed since `at`.
+/// Returns the seconds that have passed since `at`.
 pub(crate) fn seconds_since(at: Instant<Monotonic>) -> i64 {
     at.elapsed().as_millis() / 1000
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Watchdogs: periodic work that looks after a device, or after the listeners.
+//! Watchdogs: periodic work for a device or for the listeners.
 
 use core::pin::Pin;
 use kernel::{
@@ -13,19 +13,19 @@ use support::workqueue::{
     Tick, //
 };
 
-/// Seconds between two looks at connections and listeners.
+/// Seconds between two ticks for connections and listeners.
 pub(crate) const SECONDS: u32 = 2;
 
 /// Milliseconds between two looks for a shortage of pages.
 pub(crate) const SHORTAGE_MSECS: u32 = 500;
 
-/// Looks for a shortage from one look at connections to the next.
+/// The number of looks for a shortage in one tick of the connections.
 pub(crate) const SHORTAGE_LOOKS: u32 = SECONDS * 1000 / SHORTAGE_MSECS;
 
-/// Looks after `T` until dropped, which sleeps.
+/// A watchdog: calls [`Tick::tick`] of `T` periodically until it is dropped, which sleeps.
 pub(crate) type Watchdog<T> = Pin<KBox<Periodic<T>>>;
 
-/// Starts to look after `target`. May sleep.
+/// Starts a watchdog for `target` on `queue`. May sleep.
 pub(crate) fn start<T: Tick + 'static>(
     queue: &Arc<OwnedQueue>,
     target: &Arc<T>,

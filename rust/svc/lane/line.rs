@@ -28,7 +28,7 @@ use svcrdma_proto::{
 };
 
 /// Calls that can wait for pages in a line: no connection fills it alone.
-const WAITING: usize = 4 * settings::MOST_CREDITS as usize;
+const WAITING: usize = 4 * settings::MAX_CREDITS as usize;
 
 /// Returns the budget of the peers of `standing`.
 fn budget(standing: Standing, limits: ReadPages) -> Budget {

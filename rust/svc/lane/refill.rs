@@ -55,7 +55,7 @@ const PAGES: usize = LARGE;
 const _: () = assert!(PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
 
 // Whatever an admin sets, the largest Call gets its pages in the end.
-const _: () = assert!(PAGES <= settings::LEAST_READ_PAGES as usize);
+const _: () = assert!(PAGES <= settings::MIN_READ_PAGES as usize);
 
 /// Small page regions that are made with them, beside a large one.
 const PAGE_REGIONS: usize = 16;
