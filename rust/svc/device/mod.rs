@@ -178,7 +178,7 @@ impl Device {
             unanswered = unanswered.saturating_add(connection.credits.balance().unanswered);
         });
         self.unanswered.store(unanswered, Relaxed);
-        match self.lane.pool.look() {
+        match self.lane.pool.check_reserve() {
             true => self.lane.want_refill(),
             false => self.lane.pool.trim(),
         }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reply memory: the pages that the Replies of all connections of a device hold.
+//! Held pages: the number of pages in the Replies of a device's connections, send buffers included.
 
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
 
-/// The number of these pages. Any context.
+/// The number of these pages.
+///
+/// # Context
+///
+/// Any; the number is atomic. Readers may see changes late.
 pub(crate) struct Held(Atomic<i32>);
 
 impl Held {
@@ -16,7 +20,7 @@ impl Held {
         Self(Atomic::new(0))
     }
 
-    /// Adds `pages` pages, or removes them if the number is negative.
+    /// Adds `pages` pages, or subtracts them if the number is negative.
     pub(crate) fn add(&self, pages: i32) {
         self.0.add(pages, Relaxed);
     }
@@ -26,7 +30,7 @@ impl Held {
         i64::from(self.0.load(Relaxed))
     }
 
-    /// Returns the pages that are left of `limit`; 0 or less if none are.
+    /// Returns the number of pages that are left of `limit`, 0 or less if the limit is reached.
     pub(crate) fn left(&self, limit: u32) -> i64 {
         i64::from(limit).saturating_sub(self.count())
     }

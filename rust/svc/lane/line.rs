@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines: the Calls of peers of one standing that wait for pages, and the pages that such Calls have.
+//! Lines: the parked Calls of peers of one standing, and the number of pages that such Calls hold.
 //!
-//! A lane's stock has a line for each [`Standing`], under its lock. The budgets of lines do not
-//! overlap: peers that nfsd has not validated take no pages from the others, nor a place in their
-//! line. A Call counts as what its peer was when it asked for pages until these come back, whatever
-//! becomes of the peer meanwhile: the [`Loan`] remembers.
+//! The stock of a pool has a line for each [`Standing`], under its lock. Each line has a budget of
+//! its own, so unvalidated peers take neither pages nor places from validated ones. A Call belongs
+//! to the line of the standing that its peer has when the Call asks for pages. The [`Loan`] keeps
+//! that standing until the pages come back, even if the peer is validated meanwhile.
 
 use super::{
     loan::Loan,
@@ -24,139 +24,145 @@ use svcrdma_proto::{
         Budget,
         Standing, //
     },
-    shortage::Queue, //
+    shortage, //
 };
 
-/// Calls that can wait for pages in a line: no connection fills it alone.
-const WAITING: usize = 4 * settings::MAX_CREDITS as usize;
+/// The most Calls in a line: more than the credits of any one connection.
+const MAX_PARKED: usize = 4 * settings::MAX_CREDITS as usize;
 
-/// Returns the budget of the peers of `standing`.
+/// Returns the budget of the line of `standing`.
 fn budget(standing: Standing, limits: ReadPages) -> Budget {
     Budget::new(standing, limits.device, limits.connection, LARGE)
 }
 
-/// The pages that Calls wait for.
+/// The origin of the pages that parked Calls wait for.
 #[derive(Clone, Copy)]
 pub(crate) enum Awaited {
-    /// Those that Calls in the line of that standing have.
+    /// The Calls of the line of this standing hold the pages, and its budget is used up.
     Of(Standing),
-    /// Those of any line, as there is no memory for more.
+    /// Calls of any line hold the pages, and no new pages can be made.
     Any,
-    /// New ones.
+    /// The refill can make the pages.
     New,
 }
 
-/// The line of the peers of one standing.
+/// The line of one standing.
 pub(crate) struct Line<W> {
     standing: Standing,
-    waiting: Ring<W>,
-    /// Pages that these are going to have.
-    pub(super) wanted: usize,
-    /// Pages that Calls have.
+    /// The parked Calls, the oldest first.
+    parked: Ring<W>,
+    /// Pages that the parked Calls need.
+    pub(super) demand: usize,
+    /// Pages that are lent to Calls.
     lent: usize,
-    /// For how long the Calls have waited.
-    pub(super) queue: Queue,
+    /// The time for which the parked Calls have waited, in looks.
+    pub(super) lateness: shortage::Queue,
 }
 
 impl<W: Waiter> Line<W> {
-    /// Makes a line without room.
+    /// Returns a line that has no room for Calls.
     pub(crate) fn new(standing: Standing) -> Self {
         Self {
             standing,
-            waiting: Ring::none(),
-            wanted: 0,
+            parked: Ring::none(),
+            demand: 0,
             lent: 0,
-            queue: Queue::default(),
+            lateness: shortage::Queue::default(),
         }
     }
 
-    /// Makes room for Calls. May sleep.
+    /// Allocates the room for the Calls of a line. May sleep.
     pub(crate) fn room() -> Result<Ring<W>> {
-        Ring::with_capacity(WAITING)
+        Ring::with_capacity(MAX_PARKED)
     }
 
-    /// Opens the line with that room; returns what it had.
+    /// Gives the line `room` for Calls. Returns the room that it had, which the caller drops
+    /// outside the lock.
     pub(crate) fn open(&mut self, room: Ring<W>) -> Ring<W> {
-        core::mem::replace(&mut self.waiting, room)
+        core::mem::replace(&mut self.parked, room)
     }
 
-    /// Has `call` wait for pages; gives it back when too many do.
-    pub(crate) fn wait(&mut self, call: W) -> Result<(), W> {
+    /// Parks `call`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the Call if the line is full.
+    pub(crate) fn park(&mut self, call: W) -> Result<(), W> {
         let pages = call.pages();
-        self.waiting.push(call)?;
-        self.wanted = self.wanted.saturating_add(pages);
+        self.parked.push(call)?;
+        self.demand = self.demand.saturating_add(pages);
         Ok(())
     }
 
-    /// Takes the Call that waits longest.
+    /// Takes the oldest parked Call.
     pub(crate) fn pop(&mut self) -> Option<W> {
-        let call = self.waiting.pop()?;
+        let call = self.parked.pop()?;
         let pages = call.pages();
-        self.wanted = self.wanted.saturating_sub(pages);
-        self.queue.leave(count(pages));
+        self.demand = self.demand.saturating_sub(pages);
+        self.lateness.leave(count(pages));
         Some(call)
     }
 
-    /// Returns the Call that waits longest.
+    /// Returns the oldest parked Call.
     pub(crate) fn front(&mut self) -> Option<&mut W> {
-        self.waiting.front_mut()
+        self.parked.front_mut()
     }
 
-    /// Returns how many Calls wait.
+    /// Returns the number of parked Calls.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.parked.len()
     }
 
-    /// Returns true if none do.
+    /// Returns true if no Call is parked.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.parked.is_empty()
     }
 
-    /// Returns true if the budget allows for a Call of `pages` pages.
+    /// Returns true if the budget has `pages` pages left.
     pub(crate) fn fits(&self, limits: ReadPages, pages: usize) -> bool {
         budget(self.standing, limits).fits(self.lent, pages)
     }
 
-    /// Returns true if a Call waits for the budget.
+    /// Returns true if the oldest parked Call exceeds what is left of the budget.
     pub(crate) fn is_blocked(&mut self, limits: ReadPages) -> bool {
         let pages = self.front().map(|call| call.pages());
         pages.is_some_and(|pages| !self.fits(limits, pages))
     }
 
-    /// Lends a sink with `pages` pages.
+    /// Lends `sink` with `pages` pages.
     pub(crate) fn lend(&mut self, sink: KBox<PageRegion>, pages: usize) -> Loan {
         self.lent = self.lent.saturating_add(pages);
         Loan::new(sink, self.standing, pages)
     }
 
-    /// A [`Loan`] of `pages` pages has ended.
-    pub(crate) fn put(&mut self, pages: usize) {
+    /// Counts `pages` pages of a [`Loan`] as returned.
+    pub(crate) fn release(&mut self, pages: usize) {
         self.lent = self.lent.saturating_sub(pages);
     }
 
-    /// Returns how many pages Calls have.
+    /// Returns the number of lent pages.
     pub(crate) fn lent(&self) -> usize {
         self.lent
     }
 
-    /// Returns how many pages a connection may have. What waits counts as lent: a connection that asks
-    /// must not find more because the refill is slow.
+    /// Returns the most pages that a connection may have. Pages for parked Calls count as lent, so
+    /// that the share of a connection does not grow while the refill makes them.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
-        let lent = self.lent.saturating_add(self.wanted);
+        let lent = self.lent.saturating_add(self.demand);
         budget(self.standing, limits).share(lent)
     }
 }
 
-/// The lines of a device.
+/// The lines of a pool.
 pub(crate) struct Lines<W> {
-    /// The number of looks at the lines; wraps around.
+    /// The number of the last look at the lines; wraps around.
     pub(super) looks: u32,
     pub(super) validated: Line<W>,
     unvalidated: Line<W>,
 }
 
 impl<W: Waiter> Lines<W> {
-    /// Makes lines without room.
+    /// Returns lines that have no room for Calls.
     pub(crate) fn new() -> Self {
         Self {
             looks: 0,
@@ -165,7 +171,7 @@ impl<W: Waiter> Lines<W> {
         }
     }
 
-    /// Returns that of the peers of `standing`.
+    /// Returns the line of `standing`.
     pub(crate) fn of(&mut self, standing: Standing) -> &mut Line<W> {
         match standing {
             Standing::Validated => &mut self.validated,
@@ -173,19 +179,19 @@ impl<W: Waiter> Lines<W> {
         }
     }
 
-    /// Returns true if no Call waits.
+    /// Returns true if no Call is parked in any line.
     pub(crate) fn are_empty(&self) -> bool {
         self.validated.is_empty() && self.unvalidated.is_empty()
     }
 
-    /// Returns how many Calls wait.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Returns the number of parked Calls.
+    pub(crate) fn len(&self) -> usize {
         let validated = self.validated.len();
         validated.saturating_add(self.unvalidated.len())
     }
 }
 
-/// Returns a number of pages as the watch of a line counts it: there are never more.
+/// Converts a number of pages for proto's `shortage`. The number never exceeds `u32::MAX`.
 pub(crate) fn count(pages: usize) -> u32 {
     u32::try_from(pages).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loans: page regions that Calls borrow from a pool.
+//! Loans: page regions that Calls borrow from the pool.
 
 use core::ops::{
     Deref,
@@ -10,16 +10,19 @@ use kernel::prelude::*;
 use rdma::page_region::PageRegion;
 use svcrdma_proto::shares::Standing;
 
-/// A page region for the Read chunks of a Call: its sink. Its pages count in a line until the pool has it
-/// back.
+/// The sink of a Call: a page region with pages for its Read chunks.
+///
+/// The pages count as lent in the line of `standing` until the pool takes the loan back.
 pub(crate) struct Loan {
     sink: KBox<PageRegion>,
+    /// The line in which the pages count, whatever the standing of the peer is now.
     standing: Standing,
+    /// The number of pages that count.
     pages: usize,
 }
 
 impl Loan {
-    /// Lends `sink`, whose `pages` pages count in the line of `standing`.
+    /// Returns a loan of `sink`, whose `pages` pages count as lent in the line of `standing`.
     pub(super) fn new(sink: KBox<PageRegion>, standing: Standing, pages: usize) -> Self {
         Self {
             sink,
@@ -28,7 +31,7 @@ impl Loan {
         }
     }
 
-    /// Ends the loan. Returns the sink, and the line in which its pages counted with their number.
+    /// Ends the loan. Returns the sink, the line in which the pages counted, and their number.
     pub(super) fn end(self) -> (KBox<PageRegion>, Standing, usize) {
         (self.sink, self.standing, self.pages)
     }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lanes: what the connections of a device share on the path of a Call.
+//! Lanes: the objects that connections share on the path of a Call.
 //!
 //! | file | object |
 //! |---|---|
-//! | `pool` | what connections borrow while a Call runs; `stock` is its content, under its lock |
+//! | `pool` | the pages, regions and reply contexts that Calls borrow; `stock` is the data under its lock |
 //! | `refill` | makes and frees what the pool lends |
-//! | `line` | the Calls that wait for pages; each is a `waiter` and gets a `loan` |
-//! | `watch` | Calls that have waited for too long |
-//! | `reply` | the contexts that Replies are sent with |
-//! | `held` | the pages of all Replies |
+//! | `line` | parked Calls; the pool knows each as a `waiter` and lends it a `loan` |
+//! | `watch` | finds the Calls that are parked for too long |
+//! | `reply` | the contexts that Replies and callbacks are sent with |
+//! | `held` | the number of pages in Replies |
 //! | `table` | the connections |
+//! | `sizes` | the sizes of the pool |
 //!
-//! A device has one lane. Nothing here knows what a connection is but what [`Tenant`] says.
+//! A device has one lane. A lane knows of a connection only what [`Tenant`] offers.
 
 pub(crate) mod held;
 pub(crate) mod line;
@@ -51,26 +52,27 @@ use table::{
     Tenant, //
 };
 
-/// What the connections of a device share.
+/// The objects that the connections of a device share.
 ///
 /// # Locking
 ///
-/// The mutex of the table is taken in process context only, and nothing else is taken under it but locks of
-/// connections. The pool has a spinlock, a leaf.
+/// The mutex of the table is taken in process context only, and only spinlocks are taken under it.
+/// The pool has a spinlock, a leaf.
 #[pin_data]
 pub(crate) struct Lane<C: Tenant> {
     #[pin]
     table: Mutex<Table<C>>,
-    /// Pages, page regions and reply contexts.
+    /// The pages, page regions and reply contexts.
     pub(crate) pool: Pool<C::Read>,
-    /// Receive buffers of all connections.
+    /// The budget of Receive buffers.
     pub(crate) receives: Arc<Budget>,
-    /// Pages of Replies of all connections.
+    /// The number of pages in Replies.
     pub(crate) held: Held,
-    /// Connections that have closed.
+    /// The connections that closed last.
     pub(crate) history: History,
-    /// True if peers may confirm a disconnect after the queue pair is gone.
+    /// True if a peer may confirm a disconnect after the queue pair is destroyed. False on iWARP.
     pub(crate) has_confirmations: bool,
+    /// The queue that runs the refill.
     queue: Arc<OwnedQueue>,
     #[pin]
     refill: Work<Lane<C>>,
@@ -89,7 +91,7 @@ impl<C: Tenant> WorkItem for Lane<C> {
 }
 
 impl<C: Tenant> Lane<C> {
-    /// Creates a lane without connections; `queue` runs its refill. May sleep.
+    /// Creates a lane without connections. The refill will run on `queue`. May sleep.
     pub(crate) fn new(queue: Arc<OwnedQueue>, has_confirmations: bool) -> Result<Arc<Self>> {
         let table = Table::new()?;
         let pool = Pool::new()?;
@@ -114,29 +116,31 @@ impl<C: Tenant> Lane<C> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is gone, or that of `f`.
+    /// - `ENODEV` if the device was removed.
+    /// - Any error of `f`.
     pub(crate) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
         f(&self.pool.pd().ok_or(ENODEV)?)
     }
 
-    /// Queues the refill of the pool, because a Call waits for pages. In any process context.
+    /// Queues the refill of the pool, because a Call is parked. In any process context.
     pub(crate) fn want_refill(self: &Arc<Self>) {
-        // An error means that it is queued already.
+        // An error means that the refill is queued already.
         let _ = self.queue.enqueue(self.clone());
     }
 
-    /// Adds a connection to the table until [`Self::forget`]. May sleep.
+    /// Adds a connection to the table, until [`Self::forget`]. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is being removed, `ENOMEM`.
+    /// - `ENODEV` if the device is being removed.
+    /// - `ENOMEM`.
     pub(crate) fn remember(&self, connection: &Arc<C>) -> Result {
         self.table.lock().add(connection)
     }
 
-    /// Notes that the connection with this number waits for its peer to confirm the disconnect. Hangs up
-    /// the connection that has waited longest if there are too many, or this one if the device is being
-    /// removed. May sleep.
+    /// Records that connection `number` waits for its peer to confirm the disconnect. If too many
+    /// connections wait, hangs up the one that has waited longest; if the device is being removed,
+    /// this one. May sleep.
     pub(crate) fn leave(&self, number: u64) {
         let late = self.table.lock().leave(number);
         if let Some(connection) = late {
@@ -144,25 +148,26 @@ impl<C: Tenant> Lane<C> {
         }
     }
 
-    /// Removes the connection from the table. May sleep.
+    /// Removes connection `number` from the table. May sleep.
     pub(crate) fn forget(&self, number: u64) {
         let connection = self.table.lock().take(number);
         drop(connection);
     }
 
-    /// Calls `f` for each connection. `f` must not use the table. May sleep.
+    /// Calls `f` for each connection, under the mutex of the table, which `f` must not take. May
+    /// sleep.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<C>)) {
         for connection in self.table.lock().iter() {
             f(connection);
         }
     }
 
-    /// Admits no more connections. May sleep.
+    /// Refuses further connections. May sleep.
     pub(crate) fn close(&self) {
         self.table.lock().close();
     }
 
-    /// Returns true if no connection is left. May sleep.
+    /// Returns true if the table holds no connection. May sleep.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.lock().is_empty()
     }

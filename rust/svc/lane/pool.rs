@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pool: what the connections of a device borrow while a Call runs.
+//! Pool: the objects that the Calls of a device's connections borrow.
 //!
-//! - *Pages*, sinks of RDMA Reads. They leave with a Call, are exchanged for pages of the nfsd
-//!   thread, and those come back. There are at most `read_pages_per_device`.
-//! - *Page regions*, room for page references and their mappings, small or large.
-//! - *Replies*, each with a send buffer.
+//! - *Pages* are the sinks of RDMA Reads. nfsd takes the pages of a Call and leaves other pages in
+//!   their place, which come back to the pool. The pool makes at most `read_pages_per_device`.
+//! - *Page regions* hold references to pages, and their DMA mapping. There are small and large
+//!   ones.
+//! - *Memory regions* register pages for RDMA Reads where the device needs that.
+//! - *Reply contexts* have a send buffer each.
 //!
-//! Completions take what is there and never allocate: a Call that finds too little waits in the `line`
-//! of its peer's standing, first come first served, and `refill` makes more. nfsd threads may sleep, so they make
-//! what is missing by themselves. Everything goes back to the pool and is used again.
+//! Completions only take free objects and never allocate. A Call that finds too few is parked in
+//! the line of its peer's standing, in the order of arrival, and the refill makes more. nfsd
+//! threads may sleep, so they allocate what the pool lacks.
+//!
+//! # Locking
+//!
+//! One spinlock, a leaf. Objects are made, mapped, unmapped and freed without it.
+//!
+//! # Context
+//!
+//! Any process context; functions that may sleep say so.
 
 use super::{
     line::{
@@ -19,20 +29,20 @@ use super::{
     loan::Loan,
     reply::Reply,
     sizes::{
-        FOR_CALLBACKS,
-        FOR_OTHERS,
-        KEEP,
-        LARGE,
-        MEMORY_REGIONS,
-        REPLIES,
-        SMALL, //
+        ANSWER_WATERMARK,
+        MAX_FREE,
+        MAX_FREE_MEMORY_REGIONS,
+        REPLY_WATERMARK,
+        RESERVE_REPLIES, //
     },
     stock::{
         new_memory_regions,
+        new_page_region,
         Count,
+        Demand,
         Pages,
         Stock,
-        Wanted, //
+        Unparked, //
     },
     waiter::Waiter, //
 };
@@ -64,25 +74,25 @@ use support::{
 };
 use svcrdma_proto::shares::Standing;
 
-/// The pool of a device.
+/// The pool of a device. The [`Lane`](super::Lane) owns it.
 pub(crate) struct Pool<W> {
     pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
 }
 
 impl<W: Waiter> Pool<W> {
-    /// Makes empty pool. May sleep.
+    /// Creates an empty pool. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let inner = Stock {
             pages: Pages::new(KVVec::new()),
             total: 0,
-            spare: 0,
-            small: KVec::with_capacity(KEEP, GFP_KERNEL)?,
-            large: KVec::with_capacity(KEEP, GFP_KERNEL)?,
-            replies: KVec::with_capacity(KEEP, GFP_KERNEL)?,
+            min_free: 0,
+            small: KVec::with_capacity(MAX_FREE, GFP_KERNEL)?,
+            large: KVec::with_capacity(MAX_FREE, GFP_KERNEL)?,
+            replies: KVec::with_capacity(MAX_FREE, GFP_KERNEL)?,
             lines: Lines::new(),
             no_memory: false,
-            told: false,
-            serving: false,
+            has_warned: false,
+            unparking: false,
             pd: None,
             registers: None,
             small_memory_regions: KVec::new(),
@@ -93,13 +103,19 @@ impl<W: Waiter> Pool<W> {
         })
     }
 
-    /// Begins to lend for a device; with `registers`, sinks are registered memory. May sleep.
+    /// Starts lending objects for the device of `pd`. `registers` is the kind of memory regions
+    /// that RDMA Reads need, if any. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`.
+    /// - An error of the driver that makes memory regions.
     pub(crate) fn open(&self, pd: &Arc<Pd>, registers: Option<Kind>) -> Result {
         if registers.is_some() {
             self.make_room_for_memory_regions()?;
         }
         let rooms = [Line::room()?, Line::room()?];
-        let replies = Reply::several(pd, REPLIES)?;
+        let replies = Reply::several(pd, RESERVE_REPLIES)?;
         let memory_regions = new_memory_regions(pd, registers)?;
         self.fill()?;
         {
@@ -108,7 +124,7 @@ impl<W: Waiter> Pool<W> {
             inner.registers = registers;
         }
         for (standing, room) in Standing::ALL.into_iter().zip(rooms) {
-            // Not under the lock.
+            // Outside the lock: dropping a ring sleeps.
             let before = self.inner.lock().lines.of(standing).open(room);
             drop(before);
         }
@@ -119,22 +135,24 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
+    /// Allocates the lists of free memory regions, which few devices need. May sleep.
     fn make_room_for_memory_regions(&self) -> Result {
-        let small = KVec::with_capacity(MEMORY_REGIONS, GFP_KERNEL)?;
-        let large = KVec::with_capacity(MEMORY_REGIONS, GFP_KERNEL)?;
+        let small = KVec::with_capacity(MAX_FREE_MEMORY_REGIONS, GFP_KERNEL)?;
+        let large = KVec::with_capacity(MAX_FREE_MEMORY_REGIONS, GFP_KERNEL)?;
         let mut inner = self.inner.lock();
         inner.small_memory_regions = small;
         inner.large_memory_regions = large;
         Ok(())
     }
 
-    /// Lends no more, and frees what is the device's; pages and page regions stay until these pool go.
+    /// Stops lending objects, and frees those that refer to the device and the parked Calls. Pages
+    /// and page regions stay until the pool is dropped. May sleep.
     pub(crate) fn close(&self) {
         let pd = self.inner.lock().pd.take();
         drop(pd);
         loop {
             let mut inner = self.inner.lock();
-            let call = inner.next_waiting();
+            let call = inner.pop_any();
             let reply = inner.replies.pop();
             let small = inner.small_memory_regions.pop();
             let large = inner.large_memory_regions.pop();
@@ -145,46 +163,52 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// The protection domain, until the pool are closed.
+    /// Returns the protection domain, or None if the pool is not open.
     pub(crate) fn pd(&self) -> Option<Arc<Pd>> {
         self.inner.lock().pd.clone()
     }
 
-    /// A reply. In an nfsd thread: may sleep.
+    /// Returns a context for nfsd's Reply, allocating one if the pool is down to
+    /// [`REPLY_WATERMARK`]. In an nfsd thread; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the pool is not open, `ENOMEM`, or an error of the DMA mapping.
     pub(crate) fn reply(&self) -> Result<KBox<Reply>> {
-        if let Some(reply) = self.take_reply(FOR_OTHERS) {
+        if let Some(reply) = self.take_reply(REPLY_WATERMARK) {
             return Ok(reply);
         }
         counters::POOL_MISSES.inc();
         let pd = self.pd().ok_or(ENODEV)?;
-        // nfsd has done what was asked for: a reply that cannot be sent is its work in vain.
+        // Try hard: nfsd has executed the Call, which is in vain if the Reply cannot be sent.
         Reply::new(SendBuffer::new(&pd, Effort::Full)?)
     }
 
-    /// A reply for an answer to what cannot be decoded, if there is one. In a completion.
+    /// Returns a context for the error Reply to a malformed message, unless the pool is down to
+    /// [`ANSWER_WATERMARK`]. In a completion.
     pub(crate) fn answer(&self) -> Option<KBox<Reply>> {
-        self.take_reply(FOR_CALLBACKS)
+        self.take_reply(ANSWER_WATERMARK)
     }
 
-    /// A reply for a Call to a client, if there is one. In any process context.
+    /// Returns a context for a callback, unless the pool has none. In any process context.
     pub(crate) fn callback(&self) -> Option<KBox<Reply>> {
         self.take_reply(0)
     }
 
-    /// A reply, if there are more than `left`.
-    fn take_reply(&self, left: usize) -> Option<KBox<Reply>> {
+    /// Takes a context if the pool has more than `watermark`.
+    fn take_reply(&self, watermark: usize) -> Option<KBox<Reply>> {
         let mut inner = self.inner.lock();
-        let is_enough = inner.replies.len() > left;
+        let is_enough = inner.replies.len() > watermark;
         is_enough.then(|| inner.replies.pop()).flatten()
     }
 
-    /// Takes a reply back.
+    /// Returns a context to the pool, with the page region that it may have.
     pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
         if let Some(page_region) = reply.clear() {
             self.put_page_region(page_region);
         }
         let mut inner = self.inner.lock();
-        let over = match inner.pd.is_some() && inner.replies.len() < KEEP {
+        let over = match inner.pd.is_some() && inner.replies.len() < MAX_FREE {
             true => inner.replies.push_within_capacity(reply).err().map(|e| e.0),
             false => Some(reply),
         };
@@ -192,14 +216,19 @@ impl<W: Waiter> Pool<W> {
         drop(over);
     }
 
-    /// Takes new ones.
+    /// Adds new contexts to the pool.
     pub(crate) fn put_replies(&self, replies: KVec<KBox<Reply>>) {
         for reply in replies {
             self.put_reply(reply);
         }
     }
 
-    /// A page region with room for `pages` pages. In an nfsd thread: may sleep.
+    /// Returns a page region for `pages` pages, allocating one if the pool has none. In an nfsd
+    /// thread; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn page_region(&self, pages: usize) -> Result<KBox<PageRegion>> {
         let page_region = self.inner.lock().page_regions(pages).pop();
         if let Some(page_region) = page_region {
@@ -209,36 +238,40 @@ impl<W: Waiter> Pool<W> {
         new_page_region(pages)
     }
 
-    /// Takes a page region back; pages that are in it are released. Serves who waits for it. In any
-    /// process context.
+    /// Returns a page region to the pool, releases the pages in it, and starts parked Calls that
+    /// need it. In any process context.
     pub(crate) fn put_page_region(&self, mut page_region: KBox<PageRegion>) {
         page_region.stream_mut().clear();
         let mut inner = self.inner.lock();
-        let over = inner.keep(page_region);
+        let over = inner.keep_page_region(page_region);
         let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
         if is_wanted {
-            self.serve();
+            self.unpark();
         }
     }
 
-    /// Takes back a sink whose pages are free to be used again, and serves who waits for them. In
-    /// any process context.
+    /// Ends the loan of a sink whose pages nobody else uses, and starts parked Calls that need
+    /// them. In any process context.
     pub(crate) fn put_sink(&self, sink: Loan) {
         self.keep_sink(sink);
-        self.serve();
+        self.unpark();
     }
 
-    /// Takes back the memory region of `sink`, which nothing reads into any more, if it has one, and
-    /// serves who waits for it. Whether others wait, who may have another one in its room. In any
+    /// Returns the memory region of `sink` to the pool, if the sink has one, and starts parked
+    /// Calls that need it. The device must have completed all RDMA Reads into the sink. In any
     /// process context.
+    ///
+    /// Returns true if Calls are still parked. The refill may then be able to make the memory
+    /// region that one of them needs.
     pub(crate) fn take_memory_region(&self, sink: &mut PageRegion) -> bool {
         let taken = sink.take_memory_region();
         taken.is_some_and(|memory_region| self.put_memory_region(memory_region))
     }
 
-    /// Takes a memory region back, and serves who waits for it; whether others wait.
+    /// Adds a memory region to the stock and starts parked Calls. Returns true if Calls are still
+    /// parked.
     fn put_memory_region(&self, memory_region: KBox<MemoryRegion>) -> bool {
         let mut inner = self.inner.lock();
         let over = inner.keep_memory_region(memory_region);
@@ -246,36 +279,38 @@ impl<W: Waiter> Pool<W> {
         drop(inner);
         drop(over);
         if is_wanted {
-            self.serve();
+            self.unpark();
         }
         is_wanted && !self.inner.lock().lines.are_empty()
     }
 
-    /// Drops the memory regions that were used for the connection with this number, which has ended.
-    /// Whether Calls wait, for whom there may be room now. May sleep.
+    /// Destroys the free memory regions that were used for the connection `user`, which has ended.
+    /// Returns true if Calls are parked, for which the device may have room now. May sleep.
     pub(crate) fn forget(&self, user: u64) -> bool {
         loop {
-            let memory_region = self.inner.lock().next_used(user);
+            let memory_region = self.inner.lock().take_used_by(user);
             if memory_region.is_none() {
                 return !self.inner.lock().lines.are_empty();
             }
         }
     }
 
+    /// Returns the pages and regions of a loan to the stock.
     fn keep_sink(&self, loan: Loan) {
         let (mut sink, standing, pages) = loan.end();
         if let Some(mut memory_region) = sink.take_memory_region() {
-            // It was not used for this Call, whose connection may be forgotten already: of one that was
-            // used for an earlier one a peer knows the key.
+            // The region comes back without a completion of Reads, so its connection may be gone
+            // and [`Self::forget`] may have run. A region that no peer knows is free for any
+            // connection; another one is destroyed.
             if !memory_region.is_known() {
                 memory_region.set_user(None);
                 self.put_memory_region(memory_region);
             }
         }
-        // Not under the lock.
+        // Outside the lock.
         sink.unmap();
         let (mut inner, mut over) = (self.inner.lock(), None);
-        inner.lines.of(standing).put(pages);
+        inner.lines.of(standing).release(pages);
         while let Some(page) = sink.stream_mut().pop() {
             if let Err(page) = inner.pages.push(page) {
                 inner.total = inner.total.saturating_sub(1);
@@ -286,20 +321,20 @@ impl<W: Waiter> Pool<W> {
         let lost = sink.stream_mut().pages().len();
         inner.total = inner.total.saturating_sub(lost);
         let rest = match lost {
-            0 => inner.keep(sink),
+            0 => inner.keep_page_region(sink),
             _ => Some(sink),
         };
         drop(inner);
         drop((over, rest));
     }
 
-    /// Says that `pages` pages which were lent will not come back.
+    /// Notes that `pages` lent pages will not come back.
     pub(crate) fn lost_pages(&self, pages: usize) {
         let mut inner = self.inner.lock();
         inner.total = inner.total.saturating_sub(pages);
     }
 
-    /// A sink for `call`, or the Call waits for one. Returns the Call when it cannot even wait.
+    /// Lends a sink for `call`, or parks the Call until the pool has one.
     pub(crate) fn sink(&self, call: W) -> Sink<W> {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {
@@ -307,67 +342,56 @@ impl<W: Waiter> Pool<W> {
         }
         let standing = call.standing();
         if inner.is_first(standing, ReadPages::now(), call.pages()) {
-            if let Some(sink) = inner.lend(standing, Wanted::by(&call)) {
+            if let Some(sink) = inner.lend(standing, Demand::of(&call)) {
                 return Sink::Ready(call, sink);
             }
         }
-        match inner.lines.of(standing).wait(call) {
+        match inner.lines.of(standing).park(call) {
             Ok(()) => Sink::Waits,
             Err(call) => Sink::Refused(Refused::Full(call)),
         }
     }
 
-    /// Starts the Reads of Calls that waited, as long as there are pages for the first that may have some.
-    pub(crate) fn serve(&self) {
-        if core::mem::replace(&mut self.inner.lock().serving, true) {
+    /// Starts parked Calls while the stock has all that the next one needs, and drops those whose
+    /// connection is closing. Only one thread does so at a time.
+    pub(crate) fn unpark(&self) {
+        if core::mem::replace(&mut self.inner.lock().unparking, true) {
             return;
         }
-        while let Some(served) = self.next_served() {
-            match served {
-                (call, Some(sink)) => {
+        while let Some(unparked) = self.next_unparked() {
+            match unparked {
+                Unparked::Ready(call, sink) => {
                     if let Some(sink) = call.start(sink) {
                         self.keep_sink(sink);
                     }
                 }
-                (call, None) => call.give_up(),
+                Unparked::Closing(call) => call.give_up(),
             }
         }
     }
 
-    /// The next Call with its sink, or without one if its connection closes.
-    fn next_served(&self) -> Option<(W, Option<Loan>)> {
+    /// Takes the next Call that can start out of its line.
+    fn next_unparked(&self) -> Option<Unparked<W>> {
         let mut inner = self.inner.lock();
-        let served = inner.take_served(ReadPages::now());
-        // Under the lock that found nothing more to serve: whoever comes now serves by himself.
-        inner.serving = served.is_some();
-        served
+        let unparked = inner.unpark(ReadPages::now());
+        // Cleared under the lock under which no Call was found, so that a thread that returns pages
+        // from now on unparks Calls itself.
+        inner.unparking = unparked.is_some();
+        unparked
     }
 
-    /// What is in them.
+    /// Returns the numbers of objects, for debugfs.
     pub(crate) fn count(&self) -> Count {
         self.inner.lock().count()
     }
 }
 
-/// What became of a request for a sink.
+/// The result of a request for a sink.
 pub(crate) enum Sink<W> {
-    /// There is one.
+    /// The Call and its sink.
     Ready(W, Loan),
-    /// The Call waits and will be started.
+    /// The Call is parked; the pool will start it.
     Waits,
-    /// Too many wait, or the device is gone and all its connections close.
+    /// The Call cannot be parked: its line is full, or the pool is closed.
     Refused(Refused<W>),
-}
-
-/// An empty page region with room for `pages` pages. May sleep.
-pub(crate) fn new_page_region(pages: usize) -> Result<KBox<PageRegion>> {
-    PageRegion::with_capacity(room_for(pages))
-}
-
-/// The room of a page region for `pages` pages.
-pub(crate) fn room_for(pages: usize) -> usize {
-    match pages <= SMALL {
-        true => SMALL,
-        false => LARGE.max(pages),
-    }
 }

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The refill: makes what the pool of a device lend, and frees what was not needed.
+//! The refill: makes the objects that the pool lends, and frees those that were not needed.
 //!
-//! It runs on our workqueue, and for the first connection of a device in the thread that accepts
-//! it. It may sleep: under the pool' lock things are only put in and taken out. What is there
-//! with the first connection is enough for any one Call, so that Calls go on when there is no memory.
-//! Pages beyond that which were not needed since the last tick of the watchdog are freed, half of
-//! them at a time.
+//! The pool has a reserve of one Call's objects from the first connection on, so that Calls proceed
+//! when memory is short. The refill makes more for parked Calls and restores the reserve. The
+//! watchdog frees half of the pages beyond the reserve that were not needed since its last tick.
+//!
+//! # Context
+//!
+//! The workqueue, the watchdog, and for the first connection of a device the thread that accepts
+//! it. All may sleep. Objects are made and freed without the lock of the pool.
 
 use super::{
-    pool::{
-        new_page_region,
-        room_for,
-        Pool, //
-    },
+    pool::Pool,
     reply::Reply,
     sizes::{
-        KEEP,
+        size_for,
         LARGE,
-        MEMORY_REGIONS,
-        REPLIES,
+        MAX_FREE,
+        MAX_FREE_MEMORY_REGIONS,
+        RESERVE_REPLIES,
         SMALL, //
     },
-    stock::Wanted,
+    stock::{
+        new_page_region,
+        Demand, //
+    },
     waiter::Waiter, //
 };
 use crate::svc::settings::{
@@ -47,36 +50,39 @@ use support::page::{
     PAGE_SIZE, //
 };
 
-/// Pages that are there from the first connection on, and are not freed: those of the largest Call,
+/// Pages that exist from the first connection on and are never trimmed: those of the largest Call,
 /// 4 MiB.
-const PAGES: usize = LARGE;
+const RESERVE_PAGES: usize = LARGE;
 
 // nfsd takes as many pages with a Call (`svc_serv_maxpages` in include/linux/sunrpc/svc.h).
-const _: () = assert!(PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
+const _: () = assert!(RESERVE_PAGES == MAX_PAYLOAD / PAGE_SIZE + 4);
 
-// Whatever an admin sets, the largest Call gets its pages in the end.
-const _: () = assert!(PAGES <= settings::MIN_READ_PAGES as usize);
+// No value of `read_pages_per_device` starves the largest Call.
+const _: () = assert!(RESERVE_PAGES <= settings::MIN_READ_PAGES as usize);
 
-/// Small page regions that are made with them, beside a large one.
-const PAGE_REGIONS: usize = 16;
+/// Small page regions of the reserve, which also has a large one.
+const RESERVE_PAGE_REGIONS: usize = 16;
 
-// Page regions and memory regions that are made beforehand, or are not freed, are also kept.
-const _: () =
-    assert!(SMALL < LARGE && PAGE_REGIONS <= KEEP && KEEP_MEMORY_REGIONS <= MEMORY_REGIONS);
+// The stock has room for the regions of the reserve, and for those that `trim` retains.
+const _: () = assert!(SMALL < LARGE && RESERVE_PAGE_REGIONS <= MAX_FREE);
+const _: () = assert!(RETAINED_MEMORY_REGIONS <= MAX_FREE_MEMORY_REGIONS);
 
-/// Memory regions of a size that are kept when nobody needs them.
-const KEEP_MEMORY_REGIONS: usize = 64;
+/// Free memory regions of a size that `trim` retains.
+const RETAINED_MEMORY_REGIONS: usize = 64;
 
-/// Pages that the refill makes between two looks at the queue of waiting Calls.
+/// Pages that the refill makes before it tries again to unpark Calls, which may need fewer by then.
 const BATCH: usize = 64;
 
 impl<W: Waiter> Pool<W> {
-    /// Makes the page regions that are there from the first connection on, and pages as far as there is
-    /// memory. May sleep.
+    /// Makes the page regions of the reserve, and as many of its pages as memory allows. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if a page region cannot be allocated.
     pub(crate) fn fill(&self) -> Result {
         let (small, large) = {
             let inner = self.inner.lock();
-            let small = PAGE_REGIONS.saturating_sub(inner.small.len());
+            let small = RESERVE_PAGE_REGIONS.saturating_sub(inner.small.len());
             (small, usize::from(inner.large.is_empty()))
         };
         for (count, size) in [(small, SMALL), (large, LARGE)] {
@@ -84,29 +90,30 @@ impl<W: Waiter> Pool<W> {
                 self.put_page_region(new_page_region(size)?);
             }
         }
-        // What is missing the watchdog has made.
-        let _ = self.restore();
+        // The watchdog has the missing pages made.
+        let _ = self.refill_reserve();
         Ok(())
     }
 
-    /// Makes what is there without being waited for: pages, and a page region of each size. May sleep.
-    fn restore(&self) -> Result {
-        self.make_page_region(Wanted::by_any(SMALL))?;
-        self.make_page_region(Wanted::by_any(LARGE))?;
-        let missing = PAGES.saturating_sub(self.inner.lock().total);
+    /// Restores the reserve: pages, and regions of each size. May sleep.
+    fn refill_reserve(&self) -> Result {
+        self.make_regions(Demand::reserve(SMALL))?;
+        self.make_regions(Demand::reserve(LARGE))?;
+        let missing = RESERVE_PAGES.saturating_sub(self.inner.lock().total);
         self.make_pages(missing)
     }
 
-    /// The watchdog looks after these: returns whether something is to be refilled. May sleep.
-    pub(crate) fn look(&self) -> bool {
-        self.top_up();
+    /// Restores the reply contexts, warns once if memory for pages is short, and returns true if
+    /// the refill should run. The watchdog calls this. May sleep.
+    pub(crate) fn check_reserve(&self) -> bool {
+        self.refill_replies();
         let mut inner = self.inner.lock();
-        let is_new = inner.no_memory && !inner.told;
-        inner.told = inner.no_memory;
+        let is_new = inner.no_memory && !inner.has_warned;
+        inner.has_warned = inner.no_memory;
         let is_open = inner.pd.is_some();
-        let has_reserve = inner.total >= PAGES
-            && inner.has_page_region(Wanted::by_any(SMALL))
-            && inner.has_page_region(Wanted::by_any(LARGE));
+        let has_reserve = inner.total >= RESERVE_PAGES
+            && inner.has_regions(Demand::reserve(SMALL))
+            && inner.has_regions(Demand::reserve(LARGE));
         let needs_refill = inner.no_memory || !inner.lines.are_empty() || !has_reserve;
         drop(inner);
         if is_new {
@@ -115,38 +122,43 @@ impl<W: Waiter> Pool<W> {
         is_open && needs_refill
     }
 
-    /// Makes replies that completions have taken, as they cannot make any. May sleep.
-    fn top_up(&self) {
+    /// Restores the free reply contexts, which completions take but cannot make. May sleep.
+    fn refill_replies(&self) {
         let (missing, pd) = {
             let inner = self.inner.lock();
-            let missing = REPLIES.saturating_sub(inner.replies.len());
+            let missing = RESERVE_REPLIES.saturating_sub(inner.replies.len());
             (missing, inner.pd.clone())
         };
-        // There is none before there is hardware. What there is no memory for waits for the next
-        // tick.
+        // The domain is missing before the first connection. After an allocation failure the next
+        // tick tries again.
         if let Some(Ok(replies)) = pd.map(|pd| Reply::several(&pd, missing)) {
             self.put_replies(replies);
         }
     }
 
-    /// Makes pages and page regions until no Call waits or the limit is reached. On our workqueue.
+    /// Makes pages and regions until no Call is parked or the limit is reached, and restores the
+    /// reserve. On the workqueue.
     pub(crate) fn refill(&self) {
-        // Without memory pages that are lent will come back and serve the Call; the next tick tries
-        // again.
-        let made = self.make_for_waiting().and_then(|()| self.restore());
+        // After an error the parked Calls start when lent pages come back, and the next tick of the
+        // watchdog queues the refill again.
+        let made = self
+            .refill_for_parked()
+            .and_then(|()| self.refill_reserve());
         self.inner.lock().no_memory = made.is_err();
-        // Some may have been made before it failed.
-        self.serve();
+        // The refill may have made some objects before the error.
+        self.unpark();
     }
 
-    fn make_for_waiting(&self) -> Result {
+    /// Makes what parked Calls need. Stops when all that is left to do is to wait for returned
+    /// pages.
+    fn refill_for_parked(&self) -> Result {
         loop {
-            self.serve();
-            let Some((wanted, missing)) = self.shortage() else {
+            self.unpark();
+            let Some((demand, missing)) = self.next_shortfall() else {
                 return Ok(());
             };
-            // Another page region may come back, and then finds all pages.
-            let made = self.make_page_region(wanted);
+            // Without a new region the Call takes a returned one, and must then find all its pages.
+            let made = self.make_regions(demand);
             self.make_pages(match made {
                 Ok(()) => missing.min(BATCH),
                 Err(_) => missing,
@@ -155,18 +167,18 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// What the first Call needs that may go on, and how many of its pages can be made; none when there
-    /// is no such Call, or when all that can be done is to wait.
-    fn shortage(&self) -> Option<(Wanted, usize)> {
+    /// Returns what the next Call that may start lacks, and how many of its pages can be made.
+    /// Returns None if there is no such Call, or if it must wait for returned pages.
+    fn next_shortfall(&self) -> Option<(Demand, usize)> {
         let mut inner = self.inner.lock();
         let limits = ReadPages::now();
         let room = limits.device.saturating_sub(inner.total);
-        let (_, wanted) = inner.next_allowed(limits)?;
-        let missing = wanted.pages.saturating_sub(inner.pages.len()).min(room);
-        (missing > 0 || !inner.has_page_region(wanted)).then_some((wanted, missing))
+        let (_, demand) = inner.next_demand(limits)?;
+        let missing = demand.pages.saturating_sub(inner.pages.len()).min(room);
+        (missing > 0 || !inner.has_regions(demand)).then_some((demand, missing))
     }
 
-    /// Adds `count` pages. May sleep.
+    /// Makes `count` pages. May sleep.
     fn make_pages(&self, count: usize) -> Result {
         for missing in (1..=count).rev() {
             let mut page = FreshPage::new(Effort::Little)?;
@@ -178,9 +190,9 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Adds a page. Gives it back if there is no room for all pages, lent ones included: taking one back
-    /// must never fail. Refills may run at the same time, so room and number are looked at under one
-    /// lock.
+    /// Adds a page to the stock. Returns the page if the stock lacks a slot: there must be one for
+    /// each page, lent ones included, because the return of a page must not fail. Slots and pages
+    /// are compared under one lock, because two refills may run at a time.
     fn add_page(&self, page: FreshPage) -> Result<(), FreshPage> {
         let mut inner = self.inner.lock();
         if inner.total >= inner.pages.capacity() {
@@ -191,7 +203,7 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Makes room for `more` pages beside all that there are. May sleep.
+    /// Allocates slots for all present pages and `more`. May sleep.
     fn make_room(&self, more: usize) -> Result {
         let total = self.inner.lock().total.saturating_add(more);
         let room = total.checked_next_power_of_two().ok_or(ENOMEM)?;
@@ -204,13 +216,12 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Adds a page region of that size, and a memory region that the user may have, if there is none. May
-    /// sleep.
-    fn make_page_region(&self, wanted: Wanted) -> Result {
-        let pages = wanted.pages;
+    /// Makes the page region and the memory region for `demand` that the stock lacks. May sleep.
+    fn make_regions(&self, demand: Demand) -> Result {
+        let pages = demand.pages;
         let (has_page_region, kind, pd) = {
             let mut inner = self.inner.lock();
-            let has_memory_region = inner.has_memory_region(wanted);
+            let has_memory_region = inner.has_memory_region(demand);
             let kind = inner.registers.filter(|_| !has_memory_region);
             (
                 !inner.page_regions(pages).is_empty(),
@@ -220,31 +231,31 @@ impl<W: Waiter> Pool<W> {
         };
         if !has_page_region {
             let page_region = new_page_region(pages)?;
-            let over = self.inner.lock().keep(page_region);
+            let over = self.inner.lock().keep_page_region(page_region);
             drop(over);
         }
         if let (Some(kind), Some(pd)) = (kind, pd) {
-            let memory_region = self.new_memory_region(&pd, kind, wanted)?;
+            let memory_region = self.new_memory_region(&pd, kind, demand)?;
             let over = self.inner.lock().keep_memory_region(memory_region);
             drop(over);
         }
         Ok(())
     }
 
-    /// A memory region, for a Call if need be in the room of those that idle: a device can have so many
-    /// regions. May sleep.
+    /// Allocates a memory region. A device may have few of them, so for a parked Call idle ones are
+    /// destroyed until the allocation succeeds. May sleep.
     fn new_memory_region(
         &self,
         pd: &Arc<Pd>,
         kind: Kind,
-        wanted: Wanted,
+        demand: Demand,
     ) -> Result<KBox<MemoryRegion>> {
         loop {
-            let made = MemoryRegion::new(pd, kind, room_for(wanted.pages));
+            let made = MemoryRegion::new(pd, kind, size_for(demand.pages));
             let idle = match &made {
-                // A device that is broken or gone has no room for another one either.
+                // These errors mean a broken or removed device, not a lack of regions.
                 Ok(_) | Err(EIO | ENODEV) => None,
-                Err(_) => self.inner.lock().next_idle(wanted),
+                Err(_) => self.inner.lock().reclaim_idle(demand),
             };
             if idle.is_none() {
                 return made;
@@ -252,23 +263,27 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Frees what was not needed since the last tick, half of it at a time. May sleep.
+    /// Frees half of the pages that were not needed since the last call, and half of the free memory
+    /// regions beyond [`RETAINED_MEMORY_REGIONS`]. May sleep.
     pub(crate) fn trim(&self) {
         self.trim_pages();
         for size in [SMALL, LARGE] {
             let kept = self.inner.lock().memory_regions(size).len();
-            for _ in 0..kept.saturating_sub(KEEP_MEMORY_REGIONS).div_ceil(2) {
+            for _ in 0..kept.saturating_sub(RETAINED_MEMORY_REGIONS).div_ceil(2) {
                 let memory_region = self.inner.lock().memory_regions(size).pop();
                 drop(memory_region);
             }
         }
     }
 
+    /// Frees half of the pages that stayed free since the last call, but none of the reserve.
     fn trim_pages(&self) {
         let count = {
             let mut inner = self.inner.lock();
-            let spare = inner.spare.min(inner.pages.len().saturating_sub(PAGES));
-            inner.spare = inner.pages.len();
+            let spare = inner
+                .min_free
+                .min(inner.pages.len().saturating_sub(RESERVE_PAGES));
+            inner.min_free = inner.pages.len();
             spare.div_ceil(2)
         };
         for _ in 0..count {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies: the contexts that Replies, and Calls to clients, are sent with.
+//! Reply contexts: the objects that Replies and callbacks are sent with.
 //!
-//! A context has a send buffer, for the transport header and what is copied behind it, and may have a
-//! page region with results. The pool keeps contexts that nobody uses. A context that was posted belongs
-//! to the send queue until the device has completed it.
+//! A context has a send buffer for the transport header and for copied results, and may have a page
+//! region with other results. The pool keeps the free contexts. A posted context belongs to the
+//! send queue until the device has completed it.
 
 use core::cell::Cell;
 use kernel::{
@@ -42,30 +42,31 @@ use svcrdma_proto::{
     },
 };
 
-/// Results of up to so many bytes are copied behind the transport header: cheaper than mapping
-/// their pages, and the thread keeps them.
+/// The most bytes of inline results that are copied behind the transport header. Copying them is
+/// cheaper than mapping their pages, and the nfsd thread keeps the pages.
 const COPY_MAX: usize = 1024;
 
-/// A reply in flight, or one that can be used for the next. A Call to the client is sent by one,
-/// too.
+/// A context for a Reply or a callback: free, being built, or in flight.
 pub(crate) struct Reply {
     buffer: SendBuffer,
-    /// Bytes of the buffer that are sent: the header, and what was copied behind it.
+    /// Bytes of the buffer that are sent: the transport header and the copied results.
     len: usize,
-    /// Whether the Send takes the inline part from the pages.
+    /// True if the Send takes the inline results from `pages`.
     from_pages: bool,
-    /// Whether this is a Call to the client.
+    /// True if this is a callback.
     is_call: bool,
+    /// The form of the Reply, and the ranges of the results that each chunk takes.
     plan: ReplyPlan,
+    /// The progress of the RDMA Writes.
     cursor: Cell<WriteCursor>,
-    /// The pages of the results, if any are needed.
+    /// The pages of results that are not copied.
     pages: Option<KBox<PageRegion>>,
-    /// The handle that the Send invalidates.
+    /// The handle of the client's memory that the Send invalidates.
     invalidate: Option<u32>,
 }
 
 impl Reply {
-    /// Makes one. May sleep.
+    /// Creates a free context. May sleep.
     pub(crate) fn new(buffer: SendBuffer) -> Result<KBox<Self>> {
         let plan = ReplyPlan::default();
         let reply = Self {
@@ -81,7 +82,7 @@ impl Reply {
         Ok(KBox::new(reply, GFP_KERNEL)?)
     }
 
-    /// Makes `count` contexts without results. May sleep.
+    /// Creates `count` free contexts. May sleep.
     pub(crate) fn several(pd: &Arc<Pd>, count: usize) -> Result<KVec<KBox<Self>>> {
         let mut replies = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
@@ -91,7 +92,7 @@ impl Reply {
         Ok(replies)
     }
 
-    /// Makes it ready for the next reply; returns the pages that it had.
+    /// Makes the context free. Returns the page region that it had.
     pub(crate) fn clear(&mut self) -> Option<KBox<PageRegion>> {
         self.len = 0;
         self.from_pages = false;
@@ -100,13 +101,13 @@ impl Reply {
         self.pages.take()
     }
 
-    /// Whether pages are waiting for the completion.
+    /// Returns true if pages wait for the completion.
     pub(crate) fn holds_pages(&self) -> bool {
         self.pages.is_some()
     }
 
-    /// Returns the pages that it holds, with that of its send buffer. A Call to the client counts as
-    /// none: a connection has a fixed number of those.
+    /// Returns the number of pages that the Reply holds, its send buffer included. A callback
+    /// counts as none, because a connection has a fixed number of them.
     pub(crate) fn pages(&self) -> usize {
         match self.is_call {
             true => 0,
@@ -117,7 +118,7 @@ impl Reply {
         }
     }
 
-    /// How many bytes the peer takes with it.
+    /// Returns the number of bytes that the peer takes.
     pub(crate) fn bytes(&self) -> u32 {
         let len = u32::try_from(self.len).unwrap_or(u32::MAX);
         let inline = if self.from_pages {
@@ -133,29 +134,29 @@ impl Reply {
         }
     }
 
-    /// Adds RDMA Writes and then the Send to the chain, which may then have at most `room` work requests.
-    /// `call` is the Call that this is the Reply to; a Call to the client has none.
+    /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
+    /// requests afterwards. `call` is the Call that the Reply is to; a callback has none.
     pub(crate) fn build<'m>(
         &'m self,
         call: Option<View<'_>>,
         chain: &mut Chain<'_, 'm>,
         room: usize,
     ) -> Built {
-        let is_written = match (call, &self.pages) {
+        let writes = match (call, &self.pages) {
             (Some(view), Some(pages)) => self.build_writes(&view, pages, chain, room),
-            _ => true,
+            _ => Built::All,
         };
-        Built::from(is_written && chain.len() < room && self.build_send(chain))
+        Built::from(writes == Built::All && chain.len() < room && self.build_send(chain))
     }
 
-    /// Adds RDMA Writes of `pages`. Returns true if those were the last ones.
+    /// Adds RDMA Writes of `pages`.
     fn build_writes<'m>(
         &'m self,
         view: &View<'_>,
         pages: &'m PageRegion,
         chain: &mut Chain<'_, 'm>,
         room: usize,
-    ) -> bool {
+    ) -> Built {
         let mut cursor = self.cursor.get();
         while let Some(op) = cursor.peek(&self.plan, view) {
             if chain.len() >= room {
@@ -169,14 +170,15 @@ impl Reply {
             if taken == 0 {
                 break;
             }
-            // A piece of an operation is not longer than it.
+            // One work request takes at most the operation.
             let taken = u32::try_from(taken).unwrap_or(op.len);
             cursor.advance(&self.plan, view, taken);
         }
         self.cursor.set(cursor);
-        cursor.peek(&self.plan, view).is_none()
+        Built::from(cursor.peek(&self.plan, view).is_none())
     }
 
+    /// Adds the Send. Returns false if the chain has no room for it.
     fn build_send<'m>(&'m self, chain: &mut Chain<'_, 'm>) -> bool {
         let kept = self
             .plan
@@ -191,18 +193,24 @@ impl Reply {
         })
     }
 
-    /// Makes it an error Reply.
+    /// Turns the context into an error Reply, which grants `credits`.
     pub(crate) fn set_error(&mut self, answer: Answer, credits: u32) {
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
-    /// Makes it a Reply of this form.
+    /// Turns the context into a Reply of the form of `plan`, which invalidates the handle
+    /// `invalidate`.
     pub(crate) fn set_plan(&mut self, plan: ReplyPlan, invalidate: Option<u32>) {
         self.plan = plan;
         self.invalidate = invalidate;
     }
 
-    /// Makes it a Call to the client, which takes `credits` replies.
+    /// Turns the context into the callback `call`. The server can receive `credits` replies to
+    /// callbacks.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the callback exceeds the buffer, or an error of [`callback::Call::copy`].
     pub(crate) fn set_call(&mut self, call: &callback::Call<'_>, credits: u32) -> Result {
         let out = self.buffer.bytes_mut();
         let len = encode::reverse(call.xid(), credits, out).ok_or(EMSGSIZE)?;
@@ -215,18 +223,20 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether it is a Call to the client.
+    /// Returns true if this is a callback.
     pub(crate) fn is_call(&self) -> bool {
         self.is_call
     }
 
-    /// Encodes the header of a planned Reply to the Call `view`, and takes the results. Results that are
-    /// small are copied, and all that go inline if `copies`. For the others `take` moves the pages of the
-    /// results to a page region and maps them.
+    /// Encodes the header of the planned Reply to the Call `view`, and takes the results. Small
+    /// inline results are copied, and all inline results if `copies`. `take` moves the pages of
+    /// other results to a page region and maps them. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if the Reply is longer than the buffer, `EIO` if results are missing, or that of `take`.
+    /// - `ENOSPC` if the Reply exceeds the buffer.
+    /// - `EIO` if results are missing.
+    /// - Any error of `take`.
     pub(crate) fn set_results(
         &mut self,
         view: &View<'_>,
@@ -252,15 +262,16 @@ impl Reply {
         Ok(())
     }
 
-    /// Returns true if results that go inline are copied. More ranges than a Send is sure to have pieces for
-    /// are always copied: results that go inline are within the threshold, and the buffer has room for that.
+    /// Returns true if the inline results are copied. Results in more than two ranges always are,
+    /// because a Send may have too few entries for them. The buffer has room for them, as inline
+    /// results do not exceed the inline threshold.
     fn is_copied(&self, copies: bool) -> bool {
         let inline = self.plan.inline_len() as usize;
         let is_small = inline <= COPY_MAX || copies || self.plan.kept().nth(2).is_some();
         is_small && self.len.saturating_add(inline) <= PAGE_SIZE
     }
 
-    /// Copies what goes inline behind the header.
+    /// Copies the inline results behind the header.
     fn copy_inline(&mut self, results: &Results<'_>) -> Result {
         for range in self.plan.kept() {
             let len = range.end.saturating_sub(range.start) as usize;

@@ -1,32 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sizes: how much of each kind of object a pool holds, and keeps when nobody needs it.
+//! Sizes of the pool: pages of a region, and how many objects of each kind the pool keeps.
 
 use sunrpc::callback::SLOTS;
 
-/// The room of a small page region: 128 KiB, not aligned, and the page of head and tail.
+/// Pages of a small page region: those of 128 KiB that are not page-aligned, and one page for head
+/// and tail.
 pub(crate) const SMALL: usize = 34;
 
-/// The room of a large page region: the largest payload, 4 MiB, and `nfsd`'s four extra pages.
+/// Pages of a large page region: those of the largest payload, 4 MiB, and nfsd's four extra pages.
 pub(crate) const LARGE: usize = 1028;
 
-/// How many page regions of a size, and how many replies, are kept when nobody needs them.
-pub(crate) const KEEP: usize = 256;
+/// The most free page regions of a size, and the most free reply contexts, that the pool keeps.
+pub(crate) const MAX_FREE: usize = 256;
 
-/// Send contexts that nfsd's replies leave: only they can be made when there is none.
-pub(crate) const FOR_OTHERS: usize = 32;
+/// Free memory regions of a size that the pool has room for. More exist only while more Calls are
+/// read at a time.
+pub(crate) const MAX_FREE_MEMORY_REGIONS: usize = 1024;
 
-/// Send contexts that answers to what cannot be decoded leave to callbacks: whoever makes others wait
-/// for theirs is not to be one client.
-pub(crate) const FOR_CALLBACKS: usize = 16;
+/// Free reply contexts that the pool starts with and that the watchdog restores.
+pub(crate) const RESERVE_REPLIES: usize = 48;
 
-/// Memory regions of a size that there is room for. More are not needed unless more Calls are read
-/// at once.
-pub(crate) const MEMORY_REGIONS: usize = 1024;
+/// The number of free reply contexts at which nfsd's Replies stop taking from the pool. nfsd threads
+/// may sleep and allocate contexts; the users of the rest may not.
+pub(crate) const REPLY_WATERMARK: usize = 32;
 
-/// Replies that are made with the hardware, for callbacks and for answers to what cannot be decoded.
-pub(crate) const REPLIES: usize = 48;
+/// The number of free reply contexts at which error Replies to malformed messages stop taking from
+/// the pool, so that one client cannot use up the contexts for the callbacks to all clients.
+pub(crate) const ANSWER_WATERMARK: usize = 16;
 
-// Replies of nfsd leave some to answers, and these leave enough for all callbacks of a connection.
-const _: () = assert!(SLOTS as usize <= FOR_CALLBACKS && FOR_CALLBACKS < FOR_OTHERS);
-const _: () = assert!(FOR_OTHERS < REPLIES && REPLIES <= KEEP);
+// The contexts below the second watermark are enough for all callbacks of a connection.
+const _: () = assert!(SLOTS as usize <= ANSWER_WATERMARK && ANSWER_WATERMARK < REPLY_WATERMARK);
+const _: () = assert!(REPLY_WATERMARK < RESERVE_REPLIES && RESERVE_REPLIES <= MAX_FREE);
+
+/// Returns the pages of the region that is used for `pages` pages.
+pub(crate) fn size_for(pages: usize) -> usize {
+    match pages <= SMALL {
+        true => SMALL,
+        false => LARGE.max(pages),
+    }
+}

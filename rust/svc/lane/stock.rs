@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stock: what is in the pool of a device, and who waits for it.
+//! Stock: the data under the lock of the pool.
 //!
-//! Nothing here allocates, frees or sleeps, as it is done under the pool' spinlock: what there is
-//! no room for is given back to the caller.
+//! The functions here run under a spinlock, so they neither allocate nor free nor sleep. They
+//! return the objects that they have no room for, and the caller drops these after it has released
+//! the lock.
 
 use super::{
     line::{
@@ -13,8 +14,9 @@ use super::{
     loan::Loan,
     reply::Reply,
     sizes::{
-        KEEP,
+        size_for,
         LARGE,
+        MAX_FREE,
         SMALL, //
     },
     waiter::Waiter, //
@@ -38,75 +40,94 @@ use svcrdma_proto::{
     stack::Stack, //
 };
 
-/// Pages that nobody uses.
+/// Free pages.
 pub(crate) type Pages = Stack<KVVec<Option<FreshPage>>>;
 
-/// What the lock of the pool protects.
+/// The data under the lock of the pool.
 pub(crate) struct Stock<W> {
+    /// The free pages. There are slots for all `total` pages, so a returned page always fits.
     pub(crate) pages: Pages,
-    /// Pages that exist for this pool, lent ones included.
+    /// The number of pages that the pool has made, lent ones included.
     pub(crate) total: usize,
-    /// The least number of pages that were here since the last tick.
-    pub(crate) spare: usize,
+    /// The smallest number of free pages since the last [`trim`](super::pool::Pool::trim).
+    pub(crate) min_free: usize,
+    /// Free page regions of [`SMALL`] pages.
     pub(crate) small: KVec<KBox<PageRegion>>,
+    /// Free page regions of [`LARGE`] pages or more.
     pub(crate) large: KVec<KBox<PageRegion>>,
+    /// Free reply contexts.
     pub(crate) replies: KVec<KBox<Reply>>,
-    /// The Calls that wait.
+    /// The parked Calls.
     pub(crate) lines: Lines<W>,
-    /// Whether the last refill has found no memory.
+    /// True if the last refill failed for lack of memory.
     pub(crate) no_memory: bool,
-    /// Whether the log says so.
-    pub(crate) told: bool,
-    /// Whether somebody serves these: serving one may give pages back, and must not serve the next.
-    pub(crate) serving: bool,
-    /// Where send buffers are made; gone when the device is.
+    /// True if the log has a warning about `no_memory`.
+    pub(crate) has_warned: bool,
+    /// True while a thread unparks Calls. Starting a Call may return pages, and whoever returns
+    /// pages unparks Calls: the flag keeps that from recursing.
+    pub(crate) unparking: bool,
+    /// The protection domain, which send buffers and memory regions need. None before the first
+    /// connection and after the device was removed.
     pub(crate) pd: Option<Arc<Pd>>,
-    /// How memory is registered for a device that reads into such only.
+    /// The kind of memory regions that RDMA Reads need. None if the device reads into local memory.
     pub(crate) registers: Option<Kind>,
+    /// Free memory regions of [`SMALL`] pages.
     pub(crate) small_memory_regions: KVec<KBox<MemoryRegion>>,
+    /// Free memory regions of [`LARGE`] pages or more.
     pub(crate) large_memory_regions: KVec<KBox<MemoryRegion>>,
 }
 
-/// What is wanted for Reads.
+/// The objects that the Read chunks of a Call need: pages, a page region for them, and a memory
+/// region where the device needs one.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct Demand {
+    /// The number of pages.
     pub(crate) pages: usize,
-    /// The number of the connection; none if it is for any.
+    /// The number of the Call's connection. None for the reserve, which any connection may use.
     pub(crate) user: Option<u64>,
 }
 
-impl Wanted {
-    /// Returns what `call` wants.
-    pub(crate) fn by(call: &impl Waiter) -> Self {
+impl Demand {
+    /// Returns the demand of `call`.
+    pub(crate) fn of(call: &impl Waiter) -> Self {
         Self {
             pages: call.pages(),
             user: Some(call.user()),
         }
     }
 
-    /// What any Call of up to so many pages may want.
-    pub(crate) fn by_any(pages: usize) -> Self {
+    /// Returns the demand for a reserve of regions for `pages` pages.
+    pub(crate) fn reserve(pages: usize) -> Self {
         Self { pages, user: None }
     }
 }
 
-/// What is in the pool.
+/// A Call that has left its line.
+pub(crate) enum Unparked<W> {
+    /// A Call that starts, and its sink.
+    Ready(W, Loan),
+    /// A Call whose connection is closing.
+    Closing(W),
+}
+
+/// The numbers of the pool's objects, for debugfs.
 pub(crate) struct Count {
-    /// Pages that exist for Read chunks.
+    /// Pages that the pool has made, lent ones included.
     pub(crate) pages: usize,
-    /// Those of them that nobody uses.
+    /// Free pages.
     pub(crate) pages_free: usize,
-    /// Calls that wait for pages.
+    /// Parked Calls.
     pub(crate) waiting: usize,
-    /// Send contexts that nobody uses.
+    /// Free reply contexts.
     pub(crate) replies: usize,
-    /// Pages that Calls of peers have which nfsd has not validated, and how many of these Calls wait.
+    /// Pages that are lent to Calls of peers that nfsd has not validated.
     pub(crate) unvalidated: usize,
+    /// Parked Calls of such peers.
     pub(crate) unvalidated_waiting: usize,
 }
 
 impl<W: Waiter> Stock<W> {
-    /// How much there is.
+    /// Returns the numbers of objects.
     pub(crate) fn count(&mut self) -> Count {
         let unvalidated = self.lines.of(Standing::Unvalidated);
         Count {
@@ -114,17 +135,18 @@ impl<W: Waiter> Stock<W> {
             unvalidated_waiting: unvalidated.len(),
             pages: self.total,
             pages_free: self.pages.len(),
-            waiting: self.lines.waiting(),
+            waiting: self.lines.len(),
             replies: self.replies.len(),
         }
     }
 
-    /// Takes a Call that waits.
-    pub(crate) fn next_waiting(&mut self) -> Option<W> {
+    /// Takes a parked Call out of any line.
+    pub(crate) fn pop_any(&mut self) -> Option<W> {
         let mut lines = Standing::ALL.into_iter();
         lines.find_map(|standing| self.lines.of(standing).pop())
     }
 
+    /// Returns the free page regions for `pages` pages.
     pub(crate) fn page_regions(&mut self, pages: usize) -> &mut KVec<KBox<PageRegion>> {
         match pages <= SMALL {
             true => &mut self.small,
@@ -132,6 +154,7 @@ impl<W: Waiter> Stock<W> {
         }
     }
 
+    /// Returns the free memory regions for `pages` pages.
     pub(crate) fn memory_regions(&mut self, pages: usize) -> &mut KVec<KBox<MemoryRegion>> {
         match pages <= SMALL {
             true => &mut self.small_memory_regions,
@@ -139,26 +162,29 @@ impl<W: Waiter> Stock<W> {
         }
     }
 
-    /// Where a memory region is that the user may have: of its own, or one that nobody has used.
-    fn find_memory_region(&mut self, wanted: Wanted) -> Option<usize> {
-        let kept = self.memory_regions(wanted.pages);
-        last_of(kept, wanted.user).or_else(|| last_of(kept, None))
+    /// Returns the index of a memory region for `demand`: the last one that was used for the same
+    /// connection, or the last unused one. No other connection may have a used one, because its
+    /// peer can guess the next key from the last.
+    fn find_memory_region(&mut self, demand: Demand) -> Option<usize> {
+        let kept = self.memory_regions(demand.pages);
+        last_of(kept, demand.user).or_else(|| last_of(kept, None))
     }
 
-    /// Whether there is one, if one is needed.
-    pub(crate) fn has_memory_region(&mut self, wanted: Wanted) -> bool {
-        self.registers.is_none() || self.find_memory_region(wanted).is_some()
+    /// Returns true if the stock has a memory region for `demand`, or if the device needs none.
+    pub(crate) fn has_memory_region(&mut self, demand: Demand) -> bool {
+        self.registers.is_none() || self.find_memory_region(demand).is_some()
     }
 
-    fn take_memory_region(&mut self, wanted: Wanted) -> Option<KBox<MemoryRegion>> {
-        let at = self.find_memory_region(wanted)?;
-        let mut memory_region = self.memory_regions(wanted.pages).remove(at).ok()?;
-        memory_region.set_user(wanted.user);
+    /// Takes a memory region for `demand` and dedicates it to the connection.
+    fn take_memory_region(&mut self, demand: Demand) -> Option<KBox<MemoryRegion>> {
+        let at = self.find_memory_region(demand)?;
+        let mut memory_region = self.memory_regions(demand.pages).remove(at).ok()?;
+        memory_region.set_user(demand.user);
         Some(memory_region)
     }
 
-    /// Takes a memory region that was used for `user`.
-    pub(crate) fn next_used(&mut self, user: u64) -> Option<KBox<MemoryRegion>> {
+    /// Takes a memory region that was used for the connection `user`.
+    pub(crate) fn take_used_by(&mut self, user: u64) -> Option<KBox<MemoryRegion>> {
         [SMALL, LARGE].into_iter().find_map(|pages| {
             let kept = self.memory_regions(pages);
             let at = last_of(kept, Some(user))?;
@@ -166,11 +192,12 @@ impl<W: Waiter> Stock<W> {
         })
     }
 
-    /// Takes a memory region that idles, for the device to have room for what a Call wants and is not
-    /// here: the first one that was used, as its user can get another one; or one that was not, which is
-    /// of the other size. None to have something in reserve.
-    pub(crate) fn next_idle(&mut self, wanted: Wanted) -> Option<KBox<MemoryRegion>> {
-        wanted.user?;
+    /// Takes an idle memory region whose destruction gives the device room for the one that a Call
+    /// needs. A used one is taken first, because its connection can get another; the unused ones
+    /// left are of the other size. Returns None for a reserve, which does not justify the
+    /// destruction.
+    pub(crate) fn reclaim_idle(&mut self, demand: Demand) -> Option<KBox<MemoryRegion>> {
+        demand.user?;
         let used = [SMALL, LARGE].into_iter().find_map(|pages| {
             let kept = self.memory_regions(pages);
             let at = kept.iter().position(|one| one.user().is_some())?;
@@ -180,67 +207,70 @@ impl<W: Waiter> Stock<W> {
             .or_else(|| self.large_memory_regions.pop())
     }
 
-    /// Whether all that such a sink needs is here, but for the pages.
-    pub(crate) fn has_page_region(&mut self, wanted: Wanted) -> bool {
-        !self.page_regions(wanted.pages).is_empty() && self.has_memory_region(wanted)
+    /// Returns true if the stock has all regions for `demand`; pages are not considered.
+    pub(crate) fn has_regions(&mut self, demand: Demand) -> bool {
+        !self.page_regions(demand.pages).is_empty() && self.has_memory_region(demand)
     }
 
-    /// A page region with the pages in it, if there is all that it needs; they count for `standing`.
-    pub(crate) fn lend(&mut self, standing: Standing, wanted: Wanted) -> Option<Loan> {
-        let sink = self.take_sink(wanted)?;
-        Some(self.lines.of(standing).lend(sink, wanted.pages))
+    /// Lends a page region with the pages of `demand`, which count in the line of `standing`.
+    /// Returns None if a page or a region is missing.
+    pub(crate) fn lend(&mut self, standing: Standing, demand: Demand) -> Option<Loan> {
+        let sink = self.take_sink(demand)?;
+        Some(self.lines.of(standing).lend(sink, demand.pages))
     }
 
-    fn take_sink(&mut self, wanted: Wanted) -> Option<KBox<PageRegion>> {
-        let left = self.pages.len().checked_sub(wanted.pages)?;
-        if self.page_regions(wanted.pages).is_empty() {
+    /// Takes the page region, fills it with pages and attaches the memory region.
+    fn take_sink(&mut self, demand: Demand) -> Option<KBox<PageRegion>> {
+        let left = self.pages.len().checked_sub(demand.pages)?;
+        if self.page_regions(demand.pages).is_empty() {
             return None;
         }
         let memory_region = match self.registers {
-            Some(_) => Some(self.take_memory_region(wanted)?),
+            Some(_) => Some(self.take_memory_region(demand)?),
             None => None,
         };
-        let mut sink = self.page_regions(wanted.pages).pop()?;
+        let mut sink = self.page_regions(demand.pages).pop()?;
         if let Some(memory_region) = memory_region {
             sink.set_memory_region(memory_region);
         }
-        for _ in 0..wanted.pages {
+        for _ in 0..demand.pages {
             if let Some(page) = self.pages.pop() {
-                // `sink` has room for as many.
+                // The page region has room for all of them.
                 let _ = sink.stream_mut().push(page);
             }
         }
-        self.spare = self.spare.min(left);
+        self.min_free = self.min_free.min(left);
         Some(sink)
     }
 
-    /// The first Call that the budgets allow to go on, with its sink if that is here; or a Call whose
-    /// connection closes, without one.
-    pub(crate) fn take_served(&mut self, limits: ReadPages) -> Option<(W, Option<Loan>)> {
-        let (standing, wanted) = self.next_allowed(limits)?;
-        let is_worthwhile = self.lines.of(standing).front()?.is_worthwhile();
-        let loan = match is_worthwhile {
-            true => Some(self.lend(standing, wanted)?),
-            false => None,
-        };
+    /// Takes the first Call that may start out of its line. Returns None if no Call may start, or
+    /// if the stock lacks something that the first one needs: validated peers have precedence, so
+    /// no other Call is tried.
+    pub(crate) fn unpark(&mut self, limits: ReadPages) -> Option<Unparked<W>> {
+        let (standing, demand) = self.next_demand(limits)?;
+        if !self.lines.of(standing).front()?.is_worthwhile() {
+            return self.lines.of(standing).pop().map(Unparked::Closing);
+        }
+        let loan = self.lend(standing, demand)?;
         let call = self.lines.of(standing).pop()?;
-        Some((call, loan))
+        Some(Unparked::Ready(call, loan))
     }
 
-    /// What the first Call wants that may go on, if the rest is here: one that the budget of its peer's
-    /// standing allows for, or whose connection closes.
-    pub(crate) fn next_allowed(&mut self, limits: ReadPages) -> Option<(Standing, Wanted)> {
+    /// Returns the demand of the first Call that may start once its pages and regions are in stock,
+    /// and the line of that Call. Such a Call fits into the budget of its line, or its connection
+    /// is closing.
+    pub(crate) fn next_demand(&mut self, limits: ReadPages) -> Option<(Standing, Demand)> {
         Standing::ALL.into_iter().find_map(|standing| {
             let line = self.lines.of(standing);
             let call = line.front()?;
-            let (wanted, is_worthwhile) = (Wanted::by(call), call.is_worthwhile());
-            let may_go = !is_worthwhile || line.fits(limits, wanted.pages);
-            may_go.then_some((standing, wanted))
+            let (demand, is_worthwhile) = (Demand::of(call), call.is_worthwhile());
+            let may_go = !is_worthwhile || line.fits(limits, demand.pages);
+            may_go.then_some((standing, demand))
         })
     }
 
-    /// Keeps a memory region for its user. Gives one back when there are enough: that which was here
-    /// longest, as this one may be what a Call waits for.
+    /// Adds a free memory region. Returns the region that has been in stock longest if there are
+    /// too many: a parked Call may need the new one.
     pub(crate) fn keep_memory_region(
         &mut self,
         memory_region: KBox<MemoryRegion>,
@@ -257,17 +287,20 @@ impl<W: Waiter> Stock<W> {
         over.or(oldest)
     }
 
-    /// Keeps an empty page region for the next user, or gives it back when there are enough.
-    pub(crate) fn keep(&mut self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
+    /// Adds an empty page region. Returns it if there are enough of its size.
+    pub(crate) fn keep_page_region(
+        &mut self,
+        page_region: KBox<PageRegion>,
+    ) -> Option<KBox<PageRegion>> {
         let kept = self.page_regions(page_region.capacity());
-        match kept.len() < KEEP {
+        match kept.len() < MAX_FREE {
             true => kept.push_within_capacity(page_region).err().map(|e| e.0),
             false => Some(page_region),
         }
     }
 
-    /// Returns true if a Call of `standing` and `pages` pages need not wait for another one: those of
-    /// validated peers have precedence in what there is.
+    /// Returns true if a new Call of `standing` with `pages` pages may borrow before all parked
+    /// Calls: none is parked in its own line, and none of a validated peer could take the pages.
     pub(crate) fn is_first(&mut self, standing: Standing, limits: ReadPages, pages: usize) -> bool {
         let line = self.lines.of(standing);
         let may_go = line.is_empty() && line.fits(limits, pages);
@@ -275,16 +308,17 @@ impl<W: Waiter> Stock<W> {
         may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked(limits))
     }
 
-    /// Returns true if Calls wait for pages of the line of `standing`: no more of it may be lent, or none
-    /// can be made, for whatever line.
+    /// Returns true if parked Calls wait for pages that Calls of `standing` hold: the budget of
+    /// that line is used up, or there is no memory for new pages of any line.
     pub(crate) fn is_short(&mut self, standing: Standing, limits: ReadPages) -> bool {
         let no_memory = self.no_memory && !self.lines.are_empty();
         no_memory || self.lines.of(standing).is_blocked(limits)
     }
 
-    /// Returns whose pages Calls of `standing` wait for.
+    /// Returns the origin of the pages that the parked Calls of `standing` wait for.
     pub(crate) fn awaited(&mut self, standing: Standing, limits: ReadPages) -> Awaited {
-        // No more pages can be made: there is no memory, or the limit was lowered while others had them.
+        // No page can be made: memory is short, or the limit was lowered below the pages that
+        // exist.
         let is_exhausted = self.no_memory || self.total >= limits.device;
         match (self.lines.of(standing).is_blocked(limits), is_exhausted) {
             (true, _) => Awaited::Of(standing),
@@ -294,13 +328,20 @@ impl<W: Waiter> Stock<W> {
     }
 }
 
-/// Where the last of those memory regions is that were used for this connection, or for none.
+/// Returns the index of the last memory region that was used for `user`, or of the last unused one
+/// for None.
 fn last_of(kept: &[KBox<MemoryRegion>], user: Option<u64>) -> Option<usize> {
     let is_one = |&at: &usize| kept.get(at).is_some_and(|one| one.user() == user);
     (0..kept.len()).rev().find(is_one)
 }
 
-/// Makes a memory region of each size if memory is registered: enough to read any one Call. May sleep.
+/// Allocates an empty page region for `pages` pages. May sleep.
+pub(super) fn new_page_region(pages: usize) -> Result<KBox<PageRegion>> {
+    PageRegion::with_capacity(size_for(pages))
+}
+
+/// Allocates one memory region of each size if the device needs them: enough for any one Call. May
+/// sleep.
 pub(super) fn new_memory_regions(
     pd: &Arc<Pd>,
     registers: Option<Kind>,

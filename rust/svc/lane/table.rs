@@ -2,10 +2,9 @@
 
 //! The table of a device's connections.
 //!
-//! A connection is in the table from its connect request until its id is destroyed. After its queue pair
-//! is gone it may stay there to wait for the peer's confirmation of the disconnect
-//! (`Phase::Leaving`). At most [`LEAVING`] connections wait; the one that
-//! has waited longest gives way to the next.
+//! A connection is in the table from its connect request until its id is destroyed. After its queue
+//! pair is destroyed it may wait there for its peer to confirm the disconnect (`Phase::Leaving`).
+//! At most [`MAX_LEAVING`] connections wait; one more makes the oldest hang up.
 
 use super::waiter::Waiter;
 use kernel::{
@@ -15,39 +14,39 @@ use kernel::{
 };
 use support::ring::Ring;
 
-/// A connection, as a lane knows it.
+/// A connection as the lane sees it.
 pub(crate) trait Tenant: Send + Sync + Sized + 'static {
-    /// A Call that waits for pages.
+    /// A Call that the pool may park.
     type Read: Waiter;
 
-    /// Returns the number of the connection, which no other connection has.
+    /// Returns the number of the connection, which no other connection of the module ever has.
     fn number(&self) -> u64;
 
-    /// Stops waiting for the peer's confirmation of the disconnect. In any process context.
+    /// Stops waiting for the peer to confirm the disconnect. In any process context.
     fn hang_up(self: &Arc<Self>);
 }
 
-/// The number of connections that may wait for a confirmation. Each has a message with the connection
-/// manager, which has 128 of a port under way at a time (`sol_fc_max` in
-/// drivers/infiniband/core/mad.c): half of these are left to others.
-const LEAVING: usize = 64;
+/// The most connections that wait for a confirmation. Each has a message in flight with the
+/// connection manager, which handles 128 of a port at a time (`sol_fc_max` in
+/// drivers/infiniband/core/mad.c). Half of these are left to others.
+const MAX_LEAVING: usize = 64;
 
-/// The connections of a device, pending ones included.
+/// The connections of a device, pending ones included. The mutex of the lane protects the table.
 pub(crate) struct Table<C: Tenant> {
     table: RBTree<u64, Arc<C>>,
-    /// The numbers of the last connections that began to wait for a confirmation, the oldest first. Some
-    /// of them may be gone.
+    /// The numbers of the connections that began to wait for a confirmation last, the oldest first.
+    /// Some of them may be gone.
     leaving: Ring<u64>,
-    /// False from when the device is being removed.
+    /// False once the device is being removed.
     is_open: bool,
 }
 
 impl<C: Tenant> Table<C> {
-    /// Makes an empty table. May sleep.
+    /// Creates an empty table. May sleep.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             table: RBTree::new(),
-            leaving: Ring::with_capacity(LEAVING)?,
+            leaving: Ring::with_capacity(MAX_LEAVING)?,
             is_open: true,
         })
     }
@@ -56,7 +55,8 @@ impl<C: Tenant> Table<C> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is being removed, `ENOMEM`.
+    /// - `ENODEV` if the device is being removed.
+    /// - `ENOMEM`.
     pub(crate) fn add(&mut self, connection: &Arc<C>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
@@ -67,30 +67,31 @@ impl<C: Tenant> Table<C> {
         Ok(())
     }
 
-    /// Notes that a connection waits for its peer's confirmation. Returns the connection that must not
-    /// wait any longer for its own, if there is one: this one, if the device is being removed.
+    /// Records that connection `number` waits for its peer to confirm the disconnect. Returns a
+    /// connection that must hang up instead: the oldest one if too many wait, or `number` itself if
+    /// the device is being removed.
     pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<C>> {
         if !self.is_open {
             return self.get(number);
         }
         let refused = self.leaving.push(number).err()?;
         let oldest = self.leaving.pop();
-        // There is room for it now.
+        // The removal of the oldest has made room.
         let _ = self.leaving.push(refused);
         self.get(oldest?)
     }
 
-    /// Takes a connection out.
+    /// Removes a connection and returns it.
     pub(crate) fn take(&mut self, number: u64) -> Option<Arc<C>> {
         self.table.remove(&number)
     }
 
-    /// Lets no more connections in, and none wait for its peer.
+    /// Refuses further connections, and lets none wait for a confirmation from now on.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Returns true if there are none.
+    /// Returns true if the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiters: what a pool knows of a Call that waits for pages.
+//! Waiters: the pool's view of a Call that borrows pages.
 
 use super::loan::Loan;
 use svcrdma_proto::shares::Standing;
 
-/// A Call whose Read chunks need pages.
+/// A Call whose Read chunks need pages. The pool may park it until it has pages.
 pub(crate) trait Waiter: Send + 'static {
     /// Returns the number of pages that the Call needs.
     fn pages(&self) -> usize;
@@ -13,16 +13,16 @@ pub(crate) trait Waiter: Send + 'static {
     /// Returns the number of the Call's connection.
     fn user(&self) -> u64;
 
-    /// Returns the standing of the Call's peer.
+    /// Returns the present standing of the Call's peer.
     fn standing(&self) -> Standing;
 
     /// Returns false if the connection is closing, so that the Call needs no pages any more.
     fn is_worthwhile(&self) -> bool;
 
-    /// Starts the RDMA Reads of the Call into `sink`. Returns the sink if it is not used. In any process
-    /// context; must not sleep.
+    /// Starts the RDMA Reads of the Call into `sink`. Returns the sink if the connection is
+    /// closing. In any process context; must not sleep.
     fn start(self, sink: Loan) -> Option<Loan>;
 
-    /// Drops the Call because its connection is closing. As above.
+    /// Drops the Call, because its connection is closing. In any process context; must not sleep.
     fn give_up(self);
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Watching the lines: which Calls have waited for pages for too long, and whose pages they wait for.
+//! Watching the lines: the Calls that are parked for too long, and the pages that they wait for.
 //!
-//! Contexts: any process context; nothing here sleeps.
+//! # Context
+//!
+//! Any process context; nothing here sleeps. The functions take the lock of the pool.
 
 use super::{
     line::{
@@ -15,41 +17,41 @@ use super::{
 use crate::svc::settings::ReadPages;
 use svcrdma_proto::shares::Standing;
 
-/// The Calls of a line that have waited for too long.
+/// The late Calls of a line: those that are parked for too long.
 #[derive(Clone, Copy)]
 pub(crate) struct Late {
-    /// The pages that they want.
+    /// The pages that the late Calls need.
     pub(crate) pages: u32,
-    /// Whose pages they wait for.
+    /// The origin of these pages.
     pub(crate) awaited: Awaited,
-    /// Successive looks at which a connection may be unserved.
+    /// The number of successive looks at which a connection may be unserved before it is closed.
     pub(crate) patience: u32,
 }
 
 impl<W: Waiter> Pool<W> {
-    /// Returns how many pages a connection of `standing` may have.
+    /// Returns the most pages that a connection of `standing` may have.
     pub(crate) fn share(&self, standing: Standing) -> usize {
         self.inner.lock().lines.of(standing).share(ReadPages::now())
     }
 
-    /// Returns true if Calls wait until those of `standing` give pages back.
+    /// Returns true if parked Calls wait for pages that Calls of `standing` hold.
     pub(crate) fn is_short(&self, standing: Standing) -> bool {
         self.inner.lock().is_short(standing, ReadPages::now())
     }
 
-    /// Returns the number of a new look at the lines.
+    /// Begins another look at the lines and returns its number.
     pub(crate) fn number_look(&self) -> u32 {
         let lines = &mut self.inner.lock().lines;
         lines.looks = lines.looks.wrapping_add(1);
         lines.looks
     }
 
-    /// Looks at the line of `standing`; returns what is late, or none if no Call waits.
+    /// Looks at the line of `standing`. Returns its late Calls, or None if no Call is parked there.
     pub(crate) fn look_at_line(&self, standing: Standing) -> Option<Late> {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(standing);
-        let pages = line.queue.look(count(line.wanted));
-        let patience = line.queue.patience();
+        let pages = line.lateness.look(count(line.demand));
+        let patience = line.lateness.patience();
         if line.is_empty() {
             return None;
         }
@@ -60,8 +62,9 @@ impl<W: Waiter> Pool<W> {
         })
     }
 
-    /// Gives what was done about Calls of `standing` that were late some time to work.
+    /// Restarts the wait of the late Calls of `standing` after a connection was closed for them:
+    /// its pages take some time to come back.
     pub(crate) fn restart_line(&self, standing: Standing) {
-        self.inner.lock().lines.of(standing).queue.restart();
+        self.inner.lock().lines.of(standing).lateness.restart();
     }
 }
