@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls: a received message, its decoded header, and what belongs to it until its Reply is posted.
+//! Calls: a received message, its decoded header, and what it owns until its Reply is posted.
 //!
-//! A Call stays in its Receive buffer. So the buffer goes with the request until there is a Reply, or until
-//! the Call is dropped.
+//! A Call stays in its Receive buffer, which is posted again when the Call is dropped: once the
+//! last work request of the Reply is built, or when the Call gets no Reply.
 
 use super::credits::CallCredit;
 use crate::svc::lane::loan::Loan;
@@ -35,27 +35,28 @@ use svcrdma_proto::{
     },
 };
 
-// The layout counts pages of the sink as the kernel has them.
+// Proto's layout and the kernel have the same page size.
 const _: () = assert!(layout::PAGE as usize == PAGE_SIZE);
 
 /// A received Call.
 pub(crate) type Call = Receive<CallState>;
 
-/// What belongs to a Call beside its message.
+/// The state of a Call besides its message.
 #[derive(Default)]
 pub(crate) struct CallState {
-    /// The decoded header.
+    /// The decoded transport header.
     pub(crate) header: Header,
-    /// Where the bytes of the Call are to lie.
+    /// The place of the Call's bytes: in the message, in the sink, or in both.
     pub(crate) layout: Layout,
-    /// How far the RDMA Reads are posted.
+    /// The progress of building the RDMA Reads.
     pub(crate) cursor: Cell<ReadCursor>,
     /// The pages that the RDMA Reads fill.
     pub(crate) sink: Option<Loan>,
-    /// True if nfsd must not drop the Call.
+    /// True if nfsd must not drop the Call without a Reply.
     pub(crate) needs_answer: bool,
     /// The credit that the Call uses.
     pub(crate) credit: Option<CallCredit>,
+    /// The results that nfsd has marked; the first `payload_count` are valid.
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
 }
@@ -66,12 +67,12 @@ impl CallState {
         self.layout.pages() as usize
     }
 
-    /// Returns the results that may go by RDMA Write, as nfsd has marked them.
+    /// Returns the results that may be sent by RDMA Write, as nfsd has marked them.
     pub(crate) fn payloads(&self) -> &[Payload] {
         self.payloads.get(..self.payload_count).unwrap_or(&[])
     }
 
-    /// Marks a result that may go by RDMA Write. One that is too many stays inline.
+    /// Marks a result that may be sent by RDMA Write. Results beyond [`MAX_PAYLOADS`] stay inline.
     pub(crate) fn mark(&mut self, offset: u32, len: u32) {
         if let Some(slot) = self.payloads.get_mut(self.payload_count) {
             *slot = Payload { offset, len };
@@ -90,12 +91,13 @@ impl State for CallState {
     }
 }
 
-/// Returns the header of a decoded Call together with its message.
+/// Returns the header of a decoded Call with its message.
 pub(crate) fn view(call: &Call) -> View<'_> {
     call.header.view(call.message())
 }
 
-/// Adds the RDMA Reads of a Call to the chain, which may then have at most `room` work requests.
+/// Adds the RDMA Reads of a Call to the chain, and the work requests that register and invalidate
+/// its memory region. The chain has at most `room` work requests afterwards.
 pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
     let Some(sink) = &call.sink else {
         return Built::All;
@@ -117,7 +119,7 @@ pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: u
         if taken == 0 {
             break;
         }
-        // A piece of an operation is not longer than the operation.
+        // One work request takes at most the operation.
         cursor.advance(&view, u32::try_from(taken).unwrap_or(op.len));
     }
     call.cursor.set(cursor);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Callbacks: the state of the Calls that the server makes to a client (RFC 8167).
+//! Callbacks: the state of the Calls that the server makes to one client (RFC 8167).
 //!
-//! The client says in each reply how many Calls it takes at a time. Calls without an answer are remembered,
-//! also when nfsd has given up on them.
+//! The client grants credits for callbacks with each reply. A callback uses its credit until the
+//! client answers it, even if nfsd has given the callback up. Proto's [`Unanswered`] decides.
 //!
 //! # Locking
 //!
@@ -32,23 +32,24 @@ use svcrdma_proto::callbacks::{
     Unanswered, //
 };
 
-/// The Calls to the client of a connection.
+/// The callbacks to the client of a connection. The endpoint owns them.
 #[pin_data]
 pub(crate) struct Callbacks {
-    /// Calls that are posted or wait to be posted.
+    /// Callbacks that are posted or wait to be posted.
     queued: Atomic<i32>,
     #[pin]
+    /// Callbacks that the client has not answered.
     unanswered: SpinLock<Unanswered<{ SLOTS as usize }>>,
-    /// True if the client has refused a Call since the last tick.
+    /// True if the client has refused a callback since the last tick.
     has_refused: AtomicFlag,
-    /// True if a Call was counted since the client's last Call got its Reply.
+    /// True if a callback was counted since the last Reply to the client was queued.
     has_called: AtomicFlag,
-    /// True if sunrpc has a Call that waits for a credit.
+    /// True if sunrpc has a callback that waits for a credit.
     is_wanted: AtomicFlag,
 }
 
 impl Callbacks {
-    /// Creates the state of a client that no Call was sent to.
+    /// Creates the state of a client that has received no callback.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             queued: Atomic::new(0),
@@ -59,8 +60,8 @@ impl Callbacks {
         })
     }
 
-    /// Counts a Call that is about to be queued, until [`Self::end`]. Returns false if [`SLOTS`] Calls are
-    /// queued already.
+    /// Counts a callback that is about to be queued, until [`Self::end`]. Returns false, and counts
+    /// nothing, if [`SLOTS`] callbacks are queued.
     pub(crate) fn begin(&self) -> bool {
         let before = self.queued.fetch_add(1, Relaxed);
         if before >= SLOTS as i32 {
@@ -70,20 +71,22 @@ impl Callbacks {
         true
     }
 
-    /// Counts a queued Call no more: it was sent, or never will be.
+    /// Ends a queued callback: it was sent, or never will be.
     pub(crate) fn end(&self) {
         self.queued.add(-1, Relaxed);
     }
 
-    /// Counts the Call with this XID, whose answer is awaited for `patience` seconds.
+    /// Counts the callback `xid` as unanswered. It is considered lost after `patience` seconds.
     ///
     /// # Errors
     ///
-    /// [`NoCredit`] if the client takes no more Calls now. The Call waits until [`Self::resume`].
+    /// [`NoCredit`] if the client takes no more callbacks now. The callback waits until
+    /// [`Self::resume`].
     pub(crate) fn count(&self, xid: u32, patience: u32) -> Result<Counted, NoCredit> {
         let mut unanswered = self.unanswered.lock();
         let counted = unanswered.on_call(xid, patience);
-        // Under the lock, so that whoever makes room next sees it.
+        // Under the lock, so that the next answer or Reply, which takes the lock, finds the flag
+        // set.
         match counted {
             Ok(_) => self.has_called.store(true, Relaxed),
             Err(NoCredit) => self.is_wanted.store(true, Relaxed),
@@ -91,19 +94,19 @@ impl Callbacks {
         counted
     }
 
-    /// Counts the Call with this XID no more, because it could not be sent.
+    /// Removes the callback `xid`, which could not be sent.
     pub(crate) fn on_unsent(&self, xid: u32) {
         self.unanswered.lock().on_unsent(xid);
     }
 
-    /// Notes the client's answer to the Call with this XID; a reply says how many credits it grants. Returns
-    /// false if there is no such Call.
+    /// Removes the callback `xid`, which the client has answered. `granted` is the number of
+    /// credits in a reply, None in an RDMA_ERROR. Returns false if there is no such callback.
     pub(crate) fn on_answer(&self, xid: u32, granted: Option<u32>) -> bool {
         self.unanswered.lock().on_answer(xid, granted)
     }
 
-    /// Notes that a Call of the client gets its Reply, behind what was queued before. Returns true if that
-    /// may have made room for a Call to the client.
+    /// Notes that a Reply to the client is queued, behind the callbacks that were queued before.
+    /// Returns true if the client may take another callback now.
     pub(crate) fn on_reply(&self) -> bool {
         if !self.has_called.load(Relaxed) || !self.has_called.xchg(false, Full) {
             return false;
@@ -112,22 +115,23 @@ impl Callbacks {
         true
     }
 
-    /// Returns true if the client has refused a Call since the last tick.
+    /// Returns true if the client has refused a callback since the last tick.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Relaxed)
     }
 
-    /// Notes that the client has refused a Call.
+    /// Records that the client has refused a callback.
     pub(crate) fn set_refused(&self) {
         self.has_refused.store(true, Relaxed);
     }
 
-    /// Returns true if sunrpc has a Call that waits for a credit. A full memory barrier.
+    /// Returns true if sunrpc has a callback that waits for a credit. A full memory barrier.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.cmpxchg(true, true, Full).is_ok()
     }
 
-    /// Makes sunrpc send what waits for a credit, over the channel that `channel` returns.
+    /// Makes sunrpc send the callback that waits for a credit, over the channel that `channel`
+    /// returns.
     pub(crate) fn resume(&self, channel: impl FnOnce() -> Option<Channel>) {
         if self.is_wanted.xchg(false, Full) {
             if let Some(channel) = channel() {
@@ -136,7 +140,7 @@ impl Callbacks {
         }
     }
 
-    /// Notes that `seconds` seconds have passed.
+    /// Ages the unanswered callbacks by `seconds`.
     pub(crate) fn tick(&self, seconds: u32) {
         self.has_refused.store(false, Relaxed);
         self.unanswered.lock().tick(seconds);

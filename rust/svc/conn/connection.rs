@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections: their phases, and why they end.
+//! Connections: the state that nfsd's handle and the hardware half of a connection share.
 //!
-//! A connection has three parts, as three parties let go of it at their own time. [`Xprt`] is
-//! nfsd's: it lives as long as the `svc_xprt`. The [`Endpoint`] is the hardware's: queue pair and
-//! id, given back soon after the connection begins to close (the id when the peer knows of it).
-//! [`Connection`] is what both need.
+//! Any party that finds a reason to end a connection calls [`Connection::close`]. The first reason
+//! is kept and reported. The teardown runs on the workqueue.
 //!
-//! Whoever finds a reason to end a connection calls [`Connection::close`]. The first cause is kept and
-//! reported; the rest happens on our workqueue. In any process context, unless said otherwise. The lock
-//! is a leaf, also under the Fifo's: nothing is called back under it.
+//! # Context
+//!
+//! Any process context; functions that may sleep say so.
+//!
+//! # Locking
+//!
+//! The lock of the state is a spinlock and a leaf, also under the lock of the send queue. The
+//! transitions of the phase return what to do next, and the caller does that after it has released
+//! the lock.
 
 use super::{
     call::Call,
@@ -43,7 +47,6 @@ use kernel::{
             Relaxed, //
         },
         Arc,
-        ArcBorrow,
         SpinLock, //
     },
     time::{
@@ -52,11 +55,7 @@ use kernel::{
     },
     workqueue::Work, //
 };
-use rdma::cm::{
-    CmId,
-    Event,
-    Events, //
-};
+use rdma::cm::CmId;
 use sunrpc::{
     callback::{
         Channel,
@@ -83,58 +82,68 @@ use svcrdma_proto::{
     receives::needed, //
 };
 
-/// How long a peer is waited for that is to confirm the disconnect, in seconds. The peer is told again
-/// after the time that it asked for when it connected: four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in
-/// drivers/infiniband/core/cma.c).
+/// The most seconds that a closed connection waits for its peer to confirm the disconnect. The
+/// connection manager repeats the request after the time that the peer asked for when it connected:
+/// four seconds with Linux (`CMA_CM_RESPONSE_TIMEOUT` in drivers/infiniband/core/cma.c).
 const LEAVING_SECONDS: u32 = 10;
 
-/// What the lock protects.
+/// The data under the lock.
 pub(crate) struct State {
+    /// The phase, with the id or the hardware half that exists in it.
     pub(crate) phase: Phase<CmId<Connection>, Arc<Endpoint>>,
-    /// Seconds that the peer has waited to be accepted, then that we wait for its first Call.
+    /// Seconds in the present phase: until the accept, until the first Call, or until the peer
+    /// confirms the disconnect.
     pub(crate) waited: u32,
-    /// Who awaits replies of the client, while the connection is established.
+    /// The sunrpc transport that receives the replies to callbacks. Only established connections
+    /// have one.
     pub(crate) channel: Option<Channel>,
-    /// Whether the peer was accepted, and has not confirmed yet that it is over.
+    /// True if the peer was told that it is accepted, and has not confirmed the disconnect.
     pub(crate) has_peer: bool,
-    /// Until the queue pair is gone.
+    /// Counts the connection as present. None once the queue pair is destroyed.
     pub(crate) counted: Option<Counted>,
 }
 
-/// What nfsd and the hardware share of a connection.
+/// The state of a client connection.
+///
+/// nfsd's handle, the endpoint, the table of the lane and the id share it.
 #[pin_data]
 pub(crate) struct Connection {
     number: u64,
     peer: Addr,
     since: Instant<Monotonic>,
-    /// The most credits that there is room for: those that were set when the peer connected.
+    /// The most credits that the connection has room for: `credits` at the time of the connect
+    /// request.
     pub(crate) max_credits: u32,
-    /// The most Calls: each has a Receive buffer, and these are as many as all credits need.
+    /// The most Calls at a time: the Receive buffers that `max_credits` and callbacks need.
     pub(crate) max_calls: u32,
-    /// Its credits and the Calls that use them.
+    /// The credits, and the Calls that use them.
     pub(crate) credits: Arc<CreditAccount>,
+    /// The objects that the connections of the device share.
     pub(crate) lane: Arc<Lane<Connection>>,
-    /// Those of its network namespace.
+    /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
-    /// What the peer has told of itself.
+    /// The parameters of the peer.
     pub(crate) offer: Offer,
-    /// Calls that are complete.
+    /// Complete Calls, which wait for an nfsd thread.
     pub(crate) inbox: Arc<Inbox<Call>>,
     #[pin]
     pub(crate) state: SpinLock<State>,
+    /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
+    /// True once nfsd has validated the peer. Never cleared.
     pub(crate) is_validated: AtomicFlag,
+    /// The queue that runs the teardown.
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Connection>,
 }
 
-/// What a peer tells when it connects.
+/// The parameters that a peer sends with its connect request.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
-    /// Thresholds and abilities (RFC 8797).
+    /// The inline thresholds and abilities of the peer (RFC 8797).
     pub(crate) peer: Peer,
-    /// How many RDMA Reads it serves at a time.
+    /// The number of RDMA Reads that the peer serves at a time.
     pub(crate) reads: u8,
 }
 
@@ -143,7 +152,7 @@ impl_has_work! {
 }
 
 impl Connection {
-    /// Makes one for a peer that wants to connect. May sleep.
+    /// Creates the connection of a peer that has sent a connect request. May sleep.
     pub(crate) fn new(
         number: u64,
         peer: Addr,
@@ -185,28 +194,30 @@ impl Connection {
         )
     }
 
-    /// Its number, which no other connection had or will have.
+    /// Returns the number of the connection, which no other connection of the module ever has.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The id waits to be accepted. Nobody else knows the connection yet.
+    /// Records that `id` waits to be accepted. No other thread may use the connection yet.
     pub(crate) fn set_pending(&self, id: CmId<Connection>) {
         self.state.lock().phase = Phase::Pending(id);
     }
 
-    /// Takes the id to accept it; none if the connection is closing.
+    /// Takes the id in order to accept it. Returns None if the connection is closing.
     pub(crate) fn take_pending(&self) -> Option<CmId<Connection>> {
         self.state.lock().phase.take_pending()
     }
 
-    /// Whether the peer is told now that it is accepted, which takes a confirmation of the end.
+    /// Records that the peer is about to be told that it is accepted, or that telling it has
+    /// failed. A peer that was told is expected to confirm the disconnect.
     pub(crate) fn set_has_peer(&self, has_peer: bool) {
         self.state.lock().has_peer = has_peer;
     }
 
-    /// Accepting is over: with an endpoint, which is posted to, the connection is established; with
-    /// none it has failed, and [`Self::close`] was called. Later calls do nothing.
+    /// Ends the accept. With `endpoint`, whose send queue is open, the connection is established.
+    /// With None the accept has failed and the caller has called [`Self::close`]. Later calls have
+    /// no effect.
     pub(crate) fn settle(self: &Arc<Self>, endpoint: Option<&Arc<Endpoint>>) {
         let next = {
             let mut state = self.state.lock();
@@ -216,8 +227,8 @@ impl Connection {
         self.follow(next);
     }
 
-    /// Stops waiting for the peer to confirm the disconnect, because it has, or takes too long. In any
-    /// process context.
+    /// Stops waiting for the peer to confirm the disconnect: it has confirmed, or it takes too
+    /// long.
     pub(crate) fn hang_up(self: &Arc<Self>) {
         let next = {
             let mut state = self.state.lock();
@@ -227,15 +238,16 @@ impl Connection {
         self.follow(next);
     }
 
-    /// Does what a transition of the phase asks for.
+    /// Does what a transition of the phase has asked for.
     fn follow(self: &Arc<Self>, next: Next) {
         if next == Next::TearDown {
-            // An error means that the work is queued already.
+            // An error means that the teardown is queued already.
             let _ = self.queue.enqueue(self.clone());
         }
     }
 
-    /// Replies of the client are for `channel`, until the connection is taken down.
+    /// Makes `channel` receive the replies to callbacks, until the teardown. Has no effect unless
+    /// the connection is established.
     pub(crate) fn bind(&self, channel: Channel) {
         let mut state = self.state.lock();
         let unbound = match state.phase {
@@ -246,20 +258,21 @@ impl Connection {
         drop(unbound);
     }
 
-    /// Who awaits replies of the client.
+    /// Returns the transport that receives the replies to callbacks.
     pub(crate) fn channel(&self) -> Option<Channel> {
         self.state.lock().channel.clone()
     }
 
-    /// Begins to close, for this cause if it is the first. While an nfsd thread accepts the
-    /// connection it is that which has it taken down, by [`Self::settle`].
+    /// Begins to close the connection. Has no effect if it is closing already. While an nfsd thread
+    /// accepts the connection, the teardown waits for [`Self::settle`].
     pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
         let next = {
             let mut state = self.state.lock();
             let Some(next) = state.phase.close() else {
                 return;
             };
-            // Under the lock, so that whoever comes too late to close it sees that it is closing.
+            // Under the lock, so that a caller which finds the connection closed also finds the
+            // flag set.
             self.is_closing.store(true, Relaxed);
             next
         };
@@ -268,16 +281,16 @@ impl Connection {
         self.follow(next);
     }
 
-    /// Counts a message that costs no credit and that nobody waits for. Too many of them close the
-    /// connection.
+    /// Counts a message that costs no credit and matches no waiting callback. Closes the connection
+    /// after too many of them.
     pub(crate) fn count_unasked(self: &Arc<Self>) {
         if self.credits.on_unasked().is_err() {
             self.close(CloseReason::Unasked);
         }
     }
 
-    /// Takes an item back that a queue has refused. A full queue closes the connection: a Call or reply
-    /// that is dropped while the connection stays leaves the client waiting for ever.
+    /// Returns the item that a queue has refused. Closes the connection if the queue is full: a
+    /// client would wait forever for the Reply to a Call that is dropped on an open connection.
     pub(crate) fn take_back<T>(self: &Arc<Self>, refused: Refused<T>, queue: Queue) -> T {
         match refused {
             Refused::Full(item) => {
@@ -288,11 +301,13 @@ impl Connection {
         }
     }
 
-    /// Whether it begins to close, or has: nothing is worth starting for it any more.
+    /// Returns true if the connection is closing or closed, so that no work should be started for
+    /// it.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
     }
 
+    /// Records the close reason in the trace, the history and the log.
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
@@ -306,7 +321,8 @@ impl Connection {
         }
     }
 
-    /// Looks after the connection; `seconds` have passed since the last time.
+    /// Checks the time limits of the connection and its endpoint, `seconds` after the last tick.
+    /// The watchdog calls this. May sleep.
     pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
         let calls = self.credits.balance().calls;
         let (late, endpoint) = {
@@ -340,7 +356,7 @@ impl Connection {
         }
     }
 
-    /// Returns true if only its id is left, which waits for the peer to confirm the disconnect.
+    /// Returns true if only the id is left, which waits for the peer to confirm the disconnect.
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Leaving(_))
     }
@@ -358,42 +374,23 @@ impl Connection {
         }
     }
 
-    /// Seconds since the peer has asked to connect.
+    /// Returns the seconds since the connect request.
     pub(crate) fn age(&self) -> i64 {
         seconds_since(self.since)
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub(crate) fn peer(&self) -> &Addr {
         &self.peer
     }
 }
 
-/// The state of a connection at some moment.
+/// The state of a connection at a point in time.
 pub(crate) struct Snapshot {
     /// The name of the phase.
     pub(crate) phase: &'static str,
     /// The state of the credits.
     pub(crate) balance: Balance,
-    /// The hardware half of an established connection.
+    /// The hardware half, if the connection is established.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
-}
-
-impl Events for Connection {
-    fn established(this: ArcBorrow<'_, Self>) -> bool {
-        !this.is_closing()
-    }
-
-    fn event(this: ArcBorrow<'_, Self>, event: Event) {
-        let connection: Arc<Connection> = this.into();
-        match event {
-            Event::Gone(event) => {
-                connection.hang_up();
-                connection.close(CloseReason::Peer(event));
-            }
-            // The peer does not know of that.
-            Event::AddressGone(event) => connection.close(CloseReason::Peer(event)),
-            Event::DeviceRemoval => connection.close(CloseReason::DeviceRemoved),
-        }
-    }
 }

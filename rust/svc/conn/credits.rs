@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: the Calls of a connection, and what they do to its grant.
+//! Credits: the account of a connection's Calls and grants.
 //!
 //! # Locking
 //!
-//! One spinlock for each connection, a leaf. Nothing is called under it but [`Credits`].
+//! One spinlock for each connection, a leaf. Only functions of [`Credits`] are called under it.
 
 use kernel::{
     new_spinlock,
@@ -20,14 +20,16 @@ use svcrdma_proto::credits::{
     Unasked, //
 };
 
-/// What the lock protects.
+/// The data under the lock.
 struct Inner {
     credits: Credits,
-    /// Calls that were received.
+    /// Received Calls.
     calls: u64,
 }
 
 /// The credits of a connection.
+///
+/// The connection, its Receive buffers and its Calls share the account.
 #[pin_data]
 pub(crate) struct CreditAccount {
     #[pin]
@@ -36,19 +38,27 @@ pub(crate) struct CreditAccount {
 
 /// The state of an account, for debugfs.
 pub(crate) struct Balance {
-    /// Calls that were received.
+    /// Received Calls.
     pub(crate) calls: u64,
-    /// Calls without a posted Reply.
+    /// Calls whose Reply was not posted.
     pub(crate) unanswered: u32,
-    /// The most credits that the next Reply grants.
+    /// The largest grant that the next Reply may carry.
     pub(crate) granted: u32,
     /// The largest grant that the client may still be using.
     pub(crate) held: u32,
 }
 
+/// The grant of a Reply.
+pub(crate) struct Grant {
+    /// The number of credits.
+    pub(crate) credits: u32,
+    /// True if more Receive buffers should be made now, so that later grants can grow.
+    pub(crate) needs_buffers: bool,
+}
+
 impl CreditAccount {
-    /// Creates the account of a connection that gets at most `limit` credits and has room for `room` Calls.
-    /// May sleep.
+    /// Creates the account of a connection that gets at most `limit` credits and has room for
+    /// `room` unanswered Calls. May sleep.
     pub(crate) fn new(limit: u32, room: u32) -> Result<Arc<Self>> {
         let inner = Inner {
             credits: Credits::new(limit, room),
@@ -62,11 +72,12 @@ impl CreditAccount {
         )
     }
 
-    /// Counts a Call, which asks for `requested` credits if its header could be decoded.
+    /// Counts a Call, which asks for `requested` credits. Returns the guard of the credit that it
+    /// uses. `requested` is None for a message whose header could not be decoded.
     ///
     /// # Errors
     ///
-    /// [`Overrun`] if the client has sent more Calls than it may.
+    /// [`Overrun`] if the connection has no room for the Call.
     pub(crate) fn on_call(self: &Arc<Self>, requested: Option<u32>) -> Result<CallCredit, Overrun> {
         let counted = {
             let mut inner = self.inner.lock();
@@ -76,40 +87,41 @@ impl CreditAccount {
         counted.map(|()| CallCredit(self.clone()))
     }
 
-    /// Counts a message that costs no credit and that nobody waits for.
+    /// Counts a message that costs no credit and matches no waiting callback.
     ///
     /// # Errors
     ///
-    /// [`Unasked`] if there are too many of them.
+    /// [`Unasked`] if the client has sent too many of them.
     pub(crate) fn on_unasked(&self) -> Result<(), Unasked> {
         self.inner.lock().credits.on_unasked()
     }
 
-    /// Counts a Reply. Returns the credits to grant with it, at most `most` and as many as posted buffers
-    /// back, and true if more buffers are to be made.
-    pub(crate) fn on_reply(&self, most: u32) -> (u32, bool) {
+    /// Counts a Reply and returns its grant: at most `most`, and no more than posted buffers back.
+    pub(crate) fn on_reply(&self, most: u32) -> Grant {
         let mut inner = self.inner.lock();
-        let granted = inner.credits.on_reply(most);
-        (granted, inner.credits.asks_for_more())
+        Grant {
+            credits: inner.credits.on_reply(most),
+            needs_buffers: inner.credits.asks_for_more(),
+        }
     }
 
-    /// Looks at how the client uses its credits; the watchdog calls this. Returns the credits that posted
-    /// Receive buffers are to back.
-    pub(crate) fn look(&self) -> u32 {
+    /// Ends an interval of the watchdog: halves the grant of a client that did not use it. Returns
+    /// the number of credits that Receive buffers should back.
+    pub(crate) fn tick(&self) -> u32 {
         self.inner.lock().credits.look()
     }
 
-    /// Returns the credits that posted Receive buffers are to back.
+    /// Returns the number of credits that Receive buffers should back.
     pub(crate) fn wanted(&self) -> u32 {
         self.inner.lock().credits.wanted()
     }
 
-    /// Returns the credits that posted Receive buffers back.
+    /// Returns the number of credits that posted Receive buffers back.
     pub(crate) fn backed(&self) -> u32 {
         self.inner.lock().credits.backed()
     }
 
-    /// Notes that posted Receive buffers back `backed` credits.
+    /// Records that posted Receive buffers back `backed` credits.
     pub(crate) fn set_backed(&self, backed: u32) {
         self.inner.lock().credits.set_backed(backed);
     }
@@ -126,9 +138,11 @@ impl CreditAccount {
     }
 }
 
-/// A credit in use. It belongs to a Call, which is dropped when the last work request of its Reply is about
-/// to be posted and before its Receive buffer is posted again, so that the client's next Call finds room.
-/// Dropping it takes the account's lock.
+/// A guard: one credit in use.
+///
+/// The Call owns the guard. The send queue drops the Call just before it posts the last work
+/// request of the Reply, and the guard goes before the Call's Receive buffer is posted again. So
+/// the client's next Call finds room. Dropping the guard takes the lock of the account.
 pub(crate) struct CallCredit(Arc<CreditAccount>);
 
 impl Drop for CallCredit {

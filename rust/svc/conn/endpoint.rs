@@ -2,8 +2,12 @@
 
 //! Endpoints: the hardware half of a connection.
 //!
-//! Whoever adds [`Work`] or makes room for it posts what can be posted, nfsd threads and
-//! completions alike; nobody ever sleeps for room.
+//! A thread that adds [`Work`], or that makes room in the send queue, posts all that can be posted.
+//! No thread sleeps for room.
+//!
+//! # Context
+//!
+//! Any process context, completions included; functions that may sleep say so.
 
 use super::{
     call::Call,
@@ -51,46 +55,59 @@ use sunrpc::callback::SLOTS;
 use support::page::PAGE_SIZE;
 use svcrdma_proto::cm::Thresholds;
 
-/// What an endpoint is made of.
+/// The parameters of a new endpoint.
 pub(crate) struct Parts {
-    /// Work requests that can be posted at once.
+    /// Work requests that can be posted at a time.
     pub(crate) depth: u32,
+    /// The negotiated inline thresholds.
     pub(crate) thresholds: Thresholds,
-    /// The pages that nfsd takes with a Call.
+    /// The most pages that nfsd takes with a Call.
     pub(crate) max_pages: u32,
-    /// Whether all that goes inline is copied.
+    /// True if all inline results are copied, because the device takes too few entries in a Send.
     pub(crate) copies: bool,
+    /// The Receive buffers.
     pub(crate) receives: Arc<Receives>,
-    /// Those of its completion queues.
+    /// The health of the completion queues for Receives and for other work.
     pub(crate) queues: [Arc<Health>; 2],
 }
 
 /// The hardware half of a connection.
+///
+/// The queue pair, the connection's phase and nfsd's handle share it.
 #[pin_data]
 pub(crate) struct Endpoint {
+    /// The connection whose half this is.
     pub(crate) connection: Arc<Connection>,
+    /// The negotiated inline thresholds.
     pub(crate) thresholds: Thresholds,
-    /// The pages that nfsd takes with a Call.
+    /// The most pages that nfsd takes with a Call.
     pub(crate) max_pages: u32,
-    /// Whether all that goes inline is copied.
+    /// True if all inline results are copied, because the device takes too few entries in a Send.
     pub(crate) copies: bool,
+    /// The Receive buffers.
     pub(crate) receives: Arc<Receives>,
+    /// The health of the completion queues.
     queues: [Arc<Health>; 2],
-    /// Set by the device in any context; the watchdog looks at it.
+    /// True if the device has reported an error of the queue pair. Set in any context; the watchdog
+    /// reads it.
     pub(crate) failed: AtomicFlag,
-    /// Whether nfsd has dropped a Call that needs an answer.
+    /// True if nfsd has dropped a Call that must be answered.
     dropped: AtomicFlag,
+    /// The callbacks to the client.
     #[pin]
     pub(crate) callbacks: Callbacks,
+    /// The pages that the Replies hold.
     space: Space,
+    /// The pages of Calls that nfsd has not taken. The lock is taken before that of the pool.
     #[pin]
     pub(crate) quota: SpinLock<Quota>,
+    /// The posted and the waiting work.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
 }
 
 impl Endpoint {
-    /// Makes one that does not post yet. May sleep.
+    /// Creates an endpoint that does not post yet. May sleep.
     pub(crate) fn new(connection: Arc<Connection>, parts: Parts) -> Result<Arc<Self>> {
         let Parts {
             depth,
@@ -100,7 +117,8 @@ impl Endpoint {
             receives,
             queues,
         } = parts;
-        // Each Call is a Read or a reply, and never both at once.
+        // A Call waits in the queue either as a Read or as a Reply, so there is room for all Calls
+        // and callbacks.
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
@@ -124,18 +142,18 @@ impl Endpoint {
         )
     }
 
-    /// Opens the gate, and posts what waits.
+    /// Opens the send queue and posts the waiting work.
     pub(crate) fn open(&self, qp: Qp<Endpoint, Connection>) {
         self.send_queue.open(qp);
         self.pump();
     }
 
-    /// Adds work, and posts what can be posted; a reply comes with its Call, which is needed until
-    /// all is posted. There is room for all Calls that count, and for callbacks.
+    /// Queues `work` and posts what can be posted. A Reply is queued with its Call, which the send
+    /// queue keeps until it has built the last work request.
     ///
     /// # Errors
     ///
-    /// The work, as the connection closes. The caller that ends posting has it closed.
+    /// Returns the work if the connection is closing.
     pub(crate) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
         let pushed = self.send_queue.push(work, call);
         pushed.map_err(|refused| self.connection.take_back(refused, Queue::Work))?;
@@ -143,7 +161,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Posts from the front of the queue until it is empty or there is no room.
+    /// Posts work until none is left or the send queue has no room. Closes the connection after an
+    /// error.
     pub(crate) fn pump(&self) {
         loop {
             match self.send_queue.step() {
@@ -166,12 +185,13 @@ impl Endpoint {
         }
     }
 
-    /// A reply is going to be queued: its pages count until [`Self::put_reply`].
+    /// Counts the pages of a Reply that is about to be queued, until [`Self::put_reply`].
     pub(crate) fn hold(&self, reply: &Reply) {
         self.space.take(&self.connection.lane.held, reply.pages());
     }
 
-    /// Takes a reply back that was queued, or could not be.
+    /// Returns the context of a Reply to the pool, after the Send has completed or the Reply could
+    /// not be queued. Wakes nfsd if it waits for the pages.
     pub(crate) fn put_reply(&self, reply: KBox<Reply>) {
         let pages = reply.pages();
         self.connection.lane.pool.put_reply(reply);
@@ -180,10 +200,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns true if nfsd may take another Call, see [`Space::is_there`].
+    /// Returns true if nfsd may take another Call, see [`Space::allows_call`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
-        self.space.is_there(
+        self.space.allows_call(
             &self.connection.lane.held,
             ReplyPages::now(),
             running,
@@ -191,66 +211,69 @@ impl Endpoint {
         )
     }
 
-    /// A Call gets its Reply: returns the credits to grant with it.
+    /// Counts the Reply to a Call. Returns the credits to grant with it, and queues the making of
+    /// more Receive buffers when the grant needs them.
     pub(crate) fn count_reply(&self) -> u32 {
-        let (granted, asks_for_more) = self.connection.credits.on_reply(self.most_credits());
-        if asks_for_more {
+        let grant = self.connection.credits.on_reply(self.most_credits());
+        if grant.needs_buffers {
             self.receives.grow_later();
         }
-        granted
+        grant.credits
     }
 
-    /// Returns the most credits that the client may have, whatever there are buffers for.
+    /// Returns the most credits that the client may have, regardless of the Receive buffers.
     fn most_credits(&self) -> u32 {
         let most = settings::CREDITS.get().min(self.receives.most_credits());
         most.min(self.connection.most_credits())
     }
 
-    /// Asks to read `pages` more pages, see [`Quota::take`].
+    /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
     pub(crate) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
         self.quota.lock().take(call, pages, || self.share())
     }
 
-    /// Gives back the `pages` pages of a Call that nfsd has taken, or never will. Returns true if the caller
-    /// is to start the Calls that waited for them, with [`Self::next_read`].
+    /// Releases `pages` pages of a Call that nfsd has taken or will never take. Returns true if the
+    /// caller must start the waiting Calls, with [`Self::next_read`].
     pub(crate) fn put_quota(&self, pages: usize) -> bool {
         self.quota.lock().put(pages)
     }
 
-    /// Returns the next Call that may be read.
+    /// Returns the next waiting Call that the quota allows to be read.
     pub(crate) fn next_read(&self) -> Option<Call> {
         self.quota.lock().next(|| self.share())
     }
 
-    /// Takes a Call that waits for others of its connection to be read, and never will be.
+    /// Takes a Call that waits for the quota and will never be read, because the connection is torn
+    /// down.
     pub(crate) fn take_unread(&self) -> Option<Call> {
         self.quota.lock().give_up()
     }
 
-    /// Notes that a Call of the client gets its Reply, behind what was queued before. In any process context.
+    /// Notes that a Reply to the client is queued. The callbacks that were queued before it have
+    /// used Receives of the client, which the Reply lets the client post again.
     pub(crate) fn on_replied(&self) {
         if self.callbacks.on_reply() {
             self.resume_callbacks();
         }
     }
 
-    /// Makes sunrpc send the Call to the client that waits for a credit, if there is one.
+    /// Makes sunrpc send the callback that waits for a credit, if there is one.
     pub(crate) fn resume_callbacks(&self) {
         self.callbacks.resume(|| self.connection.channel());
     }
 
-    /// Pages that it may have for Read chunks.
+    /// Returns the most pages that the connection may have for Read chunks.
     fn share(&self) -> usize {
         self.connection.lane.pool.share(self.connection.standing())
     }
 
-    /// A message has come that nobody waits for.
+    /// Counts a message that matches no waiting callback.
     pub(crate) fn ignore(&self) {
         self.connection.counters.ignored.inc();
         self.connection.count_unasked();
     }
 
-    /// How much it has to do.
+    /// Returns the amount of unfinished work.
     pub(crate) fn load(&self) -> Load {
         Load {
             send_queue: self.send_queue.load(),
@@ -259,7 +282,8 @@ impl Endpoint {
         }
     }
 
-    /// Seconds that a peer may be behind: it is not waited for as long if it keeps what others lack.
+    /// Returns the seconds by which the peer may be behind: fewer if the connection holds pages in
+    /// a shortage.
     fn patience(&self) -> u32 {
         let most = settings::STALL_SECONDS.get();
         match self.keeps_read_pages() || self.keeps_reply_pages() {
@@ -268,26 +292,30 @@ impl Endpoint {
         }
     }
 
-    /// Whether it has pages for Read chunks, and Calls wait for some.
+    /// Returns true if the connection holds pages for Read chunks, and parked Calls wait for such
+    /// pages.
     fn keeps_read_pages(&self) -> bool {
         let standing = self.connection.standing();
         self.quota.lock().used() > 0 && self.connection.lane.pool.is_short(standing)
     }
 
-    /// Whether its replies have pages, and those of all have as many as they may.
+    /// Returns true if the connection holds pages of Replies, and the device has reached the limit
+    /// for these.
     fn keeps_reply_pages(&self) -> bool {
         let limit = ReplyPages::now().device;
         self.connection.lane.held.left(limit) <= 0 && self.space.held() > 0
     }
 
-    /// nfsd has dropped a Call, and the client would wait for its answer for ever: the next tick closes
-    /// the connection, and over another one it sends the Call again. Not at once: it connects again
-    /// immediately, and as long as nfsd is at the same Call that is dropped, too.
+    /// Records that nfsd has dropped a Call that must be answered. The next tick closes the
+    /// connection, and the client sends the Call again over a new one. An immediate close would be
+    /// too early: the client reconnects at once, and nfsd drops the repeated Call as well while it
+    /// still works on the first one.
     pub(crate) fn note_dropped(&self) {
         self.dropped.store(true, Relaxed);
     }
 
-    /// Looks for work that does not complete; `seconds` have passed since the last time. May sleep.
+    /// Closes the connection if its hardware has failed, or if posted work takes too long.
+    /// `seconds` have passed since the last tick. May sleep.
     // Out of line: its caller's frame is large.
     #[inline(never)]
     pub(crate) fn tick(&self, seconds: u32) {
@@ -312,7 +340,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes the connection if its peer is waited for too long.
+    /// Closes the connection if the peer is behind for too long.
     fn judge(&self, age: &progress::Age) {
         let patience = self.patience();
         match (age.behind > patience, age.oldest > patience) {
@@ -323,12 +351,12 @@ impl Endpoint {
     }
 }
 
-/// How much an endpoint has to do.
+/// The unfinished work of an endpoint, for debugfs.
 pub(crate) struct Load {
-    /// Posted and waiting work.
+    /// The posted and the waiting work.
     pub(crate) send_queue: progress::Load,
-    /// KiB of memory of Calls that are read and that nfsd has not taken.
+    /// KiB of pages of Calls that nfsd has not taken.
     pub(crate) reading_kib: usize,
-    /// KiB of memory that replies hold.
+    /// KiB of pages that Replies hold.
     pub(crate) reply_kib: usize,
 }

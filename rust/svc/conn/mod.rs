@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections.
+//! Connections: the state of one client connection, and what Calls and Replies of it need.
 //!
-//! A connection has three parts, because three parties let go of it at different times. `flow::xprt` has
-//! nfsd's handle, which lives as long as the `svc_xprt`. An [`endpoint`] is the hardware half: queue pair,
-//! id and send queue. A [`connection`] is what both need.
+//! A connection has three parts, because three parties release it at different times:
+//!
+//! - `flow::xprt::Xprt` is nfsd's handle and lives as long as the `svc_xprt`.
+//! - [`endpoint`] is the hardware half: queue pair, id and send queue. It is torn down soon after
+//!   the connection begins to close.
+//! - [`connection`] is the state that the other two share.
 
 pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
 pub(crate) mod credits;
 pub(crate) mod endpoint;
+mod events;
 pub(crate) mod quota;
 pub(crate) mod read_request;
 pub(crate) mod receives;

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Quota: how many pages a connection may have for Calls that are read, and the Calls that wait for
-//! theirs. Pages count until nfsd takes the Call: it may be busy, or may not go on with this
-//! connection, and what it has not taken yet is the peer's share.
+//! Quota: the pages of a connection's Calls that nfsd has not taken, and the Calls that wait for
+//! the quota.
 //!
-//! How many a connection may have is its share of the budget that its standing has (proto's
-//! `shares`): clients that hang keep theirs until they are closed, and must leave some to the others.
+//! Pages count until nfsd takes the Call, so a peer whose Calls nfsd leaves in the inbox gets no
+//! more pages. The most pages of a connection are its share of the budget of its standing (proto's
+//! `shares`). Shares shrink as a budget fills, because peers that hang keep theirs until they are
+//! closed.
 
 use super::call::Call;
 use kernel::prelude::*;
 use support::ring::Ring;
 use svcrdma_proto::shortage::Holder;
 
-/// The quota of a connection; an endpoint has it under a lock.
+/// The quota of a connection. The endpoint owns it and keeps it under a spinlock.
 pub(crate) struct Quota {
-    /// Pages under RDMA Read, and those of Calls that nfsd has not taken.
+    /// Pages of Calls that are read and of Calls that nfsd has not taken.
     used: usize,
-    /// Calls that wait for others to be read.
+    /// The Calls that wait for the quota.
     waiting: Ring<Call>,
-    /// Whether somebody starts these: starting one may end it, and must not start the next.
+    /// True while a thread starts the waiting Calls. Starting a Call may end it, which must not
+    /// start the next one recursively.
     starting: bool,
-    /// What the looks for a shortage have found of it.
+    /// The progress of the connection's Reads in the last looks for a shortage.
     pub(crate) holder: Holder,
-    /// What it keeps from others now, of each line.
+    /// Pages under RDMA Read at the last look, for each line.
     pub(crate) unserved: [u32; 2],
-    /// For how many successive looks that was so.
+    /// Successive looks at which the peer served its Reads too slowly.
     pub(crate) unserved_looks: u32,
 }
 
 impl Quota {
-    /// Makes it for a connection that has up to `calls` Calls. May sleep.
+    /// Creates the quota of a connection with at most `calls` Calls at a time. May sleep.
     pub(crate) fn new(calls: usize) -> Result<Self> {
         Ok(Self {
             used: 0,
@@ -41,16 +43,20 @@ impl Quota {
         })
     }
 
-    /// Takes `pages` for `call`; `share` says how many the connection may have, which is asked only if it
-    /// has some. Gives the Call back if it may go on, keeps it until others
-    /// have ended if these are too many, and refuses it if too many wait.
+    /// Charges `pages` for `call`. Returns the Call if it may be read now, or None if it waits
+    /// until others of the connection have ended. `share` returns the most pages of the connection;
+    /// it is called only if the connection has pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the Call if too many wait.
     pub(crate) fn take(
         &mut self,
         call: Call,
         pages: usize,
         share: impl FnOnce() -> usize,
     ) -> Result<Option<Call>, Call> {
-        // Not before those that wait already.
+        // Not before the Calls that wait already.
         if !self.waiting.is_empty() || !self.has_room(pages, share) {
             return self.waiting.push(call).map(|()| None);
         }
@@ -58,20 +64,22 @@ impl Quota {
         Ok(Some(call))
     }
 
-    /// Gives `pages` back; whether the caller is to start what waits, with [`Self::next`].
+    /// Releases `pages`. Returns true if the caller must start the waiting Calls, with
+    /// [`Self::next`].
     pub(crate) fn put(&mut self, pages: usize) -> bool {
         self.used = self.used.saturating_sub(pages);
         !core::mem::replace(&mut self.starting, true)
     }
 
-    /// The next Call that may go on. With the last one the caller ceases to start them, and who
-    /// comes later starts them himself.
+    /// Returns the next waiting Call that may be read, and charges its pages. After None the caller
+    /// stops, and the thread that releases pages next starts the Calls.
     pub(crate) fn next(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
         let call = self.next_with_room(share);
         self.starting = call.is_some();
         call
     }
 
+    /// Takes the first waiting Call, if the quota has room for it.
     fn next_with_room(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
         let pages = self.waiting.front_mut()?.sink_pages();
         if !self.has_room(pages, share) {
@@ -81,17 +89,18 @@ impl Quota {
         self.waiting.pop()
     }
 
-    /// Pages that count.
+    /// Returns the number of charged pages.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Takes out a Call that will not go on.
+    /// Takes a waiting Call that will never be read.
     pub(crate) fn give_up(&mut self) -> Option<Call> {
         self.waiting.pop()
     }
 
-    /// A connection without pages may always have some, so that each goes on.
+    /// Returns true if `pages` more pages may be charged. A connection without pages may have any
+    /// number, so that it always makes progress.
     fn has_room(&self, pages: usize, share: impl FnOnce() -> usize) -> bool {
         self.used == 0 || self.used.saturating_add(pages) <= share()
     }

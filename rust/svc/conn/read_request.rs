@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read requests: Calls with the endpoint that is to read them.
+//! Read requests: Calls that borrow pages for their Read chunks.
 
 use super::{
     call::Call,
@@ -10,9 +10,11 @@ use super::{
 use crate::svc::lane::table::Tenant;
 use kernel::sync::Arc;
 
-/// A Call that waits for pages for its Read chunks.
+/// A Call that borrows pages, and the endpoint that reads into them.
 pub(crate) struct ReadRequest {
+    /// The endpoint of the Call's connection.
     pub(crate) endpoint: Arc<Endpoint>,
+    /// The Call.
     pub(crate) call: Call,
 }
 

@@ -2,15 +2,16 @@
 
 //! Receives: the Receive buffers of a connection, whose number follows its credits.
 //!
-//! No Call allocates: when a grant comes near the credits that buffers back, work on our queue makes
-//! the next ones, within the budget of the device. The watchdog frees what a client no longer needs,
-//! and tries again what has failed. Buffers for replies to callbacks are made when nfsd binds a
-//! backchannel, and no callback goes out before.
+//! The path of a Call never allocates buffers. When a grant comes near the number of backed
+//! credits, work on the workqueue makes more buffers within the budget of the device. The watchdog
+//! frees the buffers that a client no longer needs and repeats failed allocations. Buffers for
+//! replies to callbacks are made when nfsd binds a backchannel; no callback is sent before they
+//! exist.
 //!
 //! # Locking
 //!
-//! A mutex lets one thread change the number at a time. The lock of the credits is taken under it, so that
-//! the number that is asked for is not older than the number of buffers.
+//! A mutex serialises changes of the number of buffers. The credits are read and updated under that
+//! mutex, so that no change is based on a stale number. The lock of the credits is a leaf.
 
 use super::{
     call::CallState,
@@ -40,7 +41,7 @@ use sunrpc::callback::SLOTS;
 use support::workqueue::OwnedQueue;
 use svcrdma_proto::receives::backed;
 
-/// The Receive buffers of a connection.
+/// The Receive buffers of a connection. The endpoint owns them.
 #[pin_data]
 pub(crate) struct Receives {
     credits: Arc<CreditAccount>,
@@ -49,7 +50,7 @@ pub(crate) struct Receives {
     is_bound: AtomicFlag,
     /// True if there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
-    /// Set by the watchdog's tick.
+    /// True if the next run of the work must do what the watchdog asks for. Set by [`Self::tick`].
     is_due: AtomicFlag,
     queue: Arc<OwnedQueue>,
     #[pin]
@@ -65,10 +66,11 @@ impl_has_work! {
 impl WorkItem for Receives {
     type Pointer = Arc<Receives>;
 
-    /// Makes buffers that were asked for; after a tick, gives back those that are not needed. Sleeps.
+    /// Makes the buffers that the credits ask for. After a tick of the watchdog, also frees buffers
+    /// that are not needed. May sleep.
     fn run(this: Arc<Receives>) {
         if this.is_due.xchg(false, Full) {
-            this.resize(CreditAccount::look);
+            this.resize(CreditAccount::tick);
             this.pool.trim();
         } else {
             this.resize(CreditAccount::wanted);
@@ -77,8 +79,8 @@ impl WorkItem for Receives {
 }
 
 impl Receives {
-    /// Creates them without buffers. `pool` is the pool that they will be in, and `queue` makes and frees
-    /// them. May sleep.
+    /// Creates an empty set of buffers, which will be in `pool`. `queue` runs the work that makes
+    /// and frees buffers. May sleep.
     pub(crate) fn new(
         pool: Arc<ReceivePool<CallState>>,
         credits: Arc<CreditAccount>,
@@ -99,32 +101,35 @@ impl Receives {
         )
     }
 
-    /// The buffers.
+    /// Returns the pool of the buffers.
     pub(crate) fn pool(&self) -> &Arc<ReceivePool<CallState>> {
         &self.pool
     }
 
-    /// The most credits that the device could take buffers for.
+    /// Returns the most credits that the largest possible number of buffers backs.
     pub(crate) fn most_credits(&self) -> u32 {
         let max = u32::try_from(self.pool.max()).unwrap_or(u32::MAX);
         backed(max, SLOTS)
     }
 
-    /// Posts the buffers that a connection begins with, also when the budget is used up. The queue pair
-    /// was just made. May sleep.
+    /// Makes and posts the first buffers of a new queue pair, regardless of the budget. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or an error of the DMA mapping.
     pub(crate) fn begin(&self) -> Result {
         let _resizing = self.resizing.lock();
         let (_, made) = self.pool.resize(self.credits.backed(), 0, None);
         made
     }
 
-    /// Makes more buffers soon. In any context.
+    /// Queues the work that makes more buffers. In any context.
     pub(crate) fn grow_later(self: &Arc<Self>) {
-        // An error means that it is queued already.
+        // An error means that the work is queued already.
         let _ = self.queue.enqueue(self.clone());
     }
 
-    /// A backchannel was bound: makes buffers for replies to callbacks. May sleep.
+    /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
     pub(crate) fn bind(&self) {
         self.is_bound.store(true, Release);
         self.resize(CreditAccount::backed);
@@ -135,15 +140,17 @@ impl Receives {
         self.takes_callbacks.load(Acquire)
     }
 
-    /// Has the buffers looked after, as is done every now and then. On the workqueue: the watchdog holds
-    /// the mutex of the table of connections, which connect requests wait for.
+    /// Queues the work that adjusts the number of buffers. The watchdog calls this under the mutex
+    /// of the table of connections, which connect requests need, so the work itself must not run
+    /// here.
     pub(crate) fn tick(self: &Arc<Self>) {
         self.is_due.store(true, Release);
         self.grow_later();
     }
 
-    /// Makes as many buffers as `wanted` credits need, or lets those be spare that are more. May sleep.
-    // Out of line: its frame would be that of the watchdog's tick.
+    /// Changes the number of buffers to what `wanted` credits need. Surplus buffers are freed
+    /// later. May sleep.
+    // Out of line, to keep the frame out of the watchdog's tick.
     #[inline(never)]
     fn resize(&self, wanted: impl FnOnce(&CreditAccount) -> u32) {
         let _resizing = self.resizing.lock();
@@ -154,8 +161,8 @@ impl Receives {
         warn_if_short(made);
     }
 
-    /// Returns how many replies to callbacks there are buffers for; makes them, also when the budget is
-    /// used up, if a backchannel is bound. Under the mutex; may sleep.
+    /// Returns the number of replies to callbacks that buffers exist for. Makes the buffers,
+    /// regardless of the budget, if a backchannel is bound. Under the mutex; may sleep.
     fn callbacks(&self) -> u32 {
         if self.takes_callbacks() {
             return SLOTS;
@@ -174,6 +181,7 @@ impl Receives {
     }
 }
 
+/// Warns once if buffers could not be made for lack of memory.
 fn warn_if_short(made: Result) {
     if made == Err(ENOMEM) {
         pr_warn_once!("Receive buffers: no memory for more, granting fewer credits\n");

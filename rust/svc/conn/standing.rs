@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Standing: what nfsd knows of the peer of a connection, and what that lets it have.
+//! Standing: whether nfsd has validated the peer of a connection, and the credits that this allows.
 //!
-//! nfsd threads look at the transport's flag when they have results; all others read what the
-//! connection remembers, with one load. A peer that is validated stays so.
+//! nfsd sets a flag of the `svc_xprt` when a Call has a valid file handle. nfsd threads copy the
+//! flag to the connection when they have results, and all others read the copy. A validated peer
+//! stays validated.
 
 use super::connection::Connection;
 use kernel::sync::atomic::Relaxed;
@@ -14,7 +15,7 @@ use svcrdma_proto::shares::Standing;
 const CREDITS: u32 = 8;
 
 impl Connection {
-    /// nfsd has results for the peer, and may have validated it. In an nfsd thread.
+    /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
     pub(crate) fn note_peer(&self, results: &Results<'_>) {
         if self.standing() == Standing::Unvalidated && results.is_peer_valid() {
             self.is_validated.store(true, Relaxed);
@@ -29,7 +30,7 @@ impl Connection {
         }
     }
 
-    /// Returns how many credits the peer may have.
+    /// Returns the most credits that the standing of the peer allows.
     pub(crate) fn most_credits(&self) -> u32 {
         match self.standing() {
             Standing::Validated => u32::MAX,

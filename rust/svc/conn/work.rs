@@ -2,8 +2,8 @@
 
 //! Work: what a connection posts to its send queue.
 //!
-//! The Reads of Calls, and Replies, wait in one [`SendQueue`](rdma::send_queue::SendQueue), which owns them
-//! until the device has completed them.
+//! The RDMA Reads of Calls, Replies and callbacks wait in one
+//! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
 
 use super::call::{
     self,
@@ -20,29 +20,30 @@ use rdma::{
     },
 };
 
-/// The most work requests that are posted together: those of a Reply of 1 MiB in pieces of 32 pages, and its
-/// Send.
+/// The most work requests that are posted together: the RDMA Writes of a Reply of 1 MiB, in pieces
+/// of 32 pages, and its Send.
 pub(crate) const CHAIN: usize = 10;
 
 /// Work that is posted or waits.
 pub(crate) enum Work {
     /// The RDMA Reads of a Call.
     Read(Call),
-    /// A Reply, or a Call to the client.
+    /// A Reply or a callback.
     Reply(KBox<Reply>),
 }
 
-/// How work has ended.
+/// The end of a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The device has completed it.
+    /// The device has completed the work.
     Done,
-    /// It was flushed, or never posted.
+    /// The work was flushed, or was never posted.
     Flushed,
 }
 
 impl work::Work for Work {
-    /// The Call of a Reply: its header names the chunks that the Reply is written to.
+    /// The Call of a Reply, whose header names the chunks that the Reply is written to. None for
+    /// other work.
     type Source = Option<Call>;
 
     fn build<'m>(&'m self, source: &Option<Call>, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
