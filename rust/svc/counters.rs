@@ -40,6 +40,7 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// Returns the counters of `namespace`, all 0.
             fn of(namespace: Namespace) -> Self {
                 Self {
                     namespace,

@@ -42,7 +42,7 @@ struct Closes {
 ///
 /// # Context
 ///
-/// Any process context. A spinlock of its own, a leaf.
+/// Any process context. The history has a spinlock, a leaf.
 pub(crate) struct History(Pin<KBox<SpinLock<Closes>>>);
 
 impl History {

@@ -157,7 +157,9 @@ impl<W: Waiter> Line<W> {
 pub(crate) struct Lines<W> {
     /// The number of the last look at the lines; wraps around.
     pub(super) looks: u32,
+    /// The line of validated peers.
     pub(super) validated: Line<W>,
+    /// The line of unvalidated peers.
     unvalidated: Line<W>,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | file | object |
 //! |---|---|
-//! | `pool` | the pages, regions and reply contexts that Calls borrow; `stock` is the data under its lock |
+//! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
 //! | `refill` | makes and frees what the pool lends |
 //! | `line` | parked Calls; the pool knows each as a `waiter` and lends it a `loan` |
 //! | `watch` | finds the Calls that are parked for too long |

@@ -263,8 +263,8 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Frees half of the pages that were not needed since the last call, and half of the free memory
-    /// regions beyond [`RETAINED_MEMORY_REGIONS`]. May sleep.
+    /// Frees half of the pages that were not needed since the last call, and half of the free
+    /// memory regions beyond [`RETAINED_MEMORY_REGIONS`]. May sleep.
     pub(crate) fn trim(&self) {
         self.trim_pages();
         for size in [SMALL, LARGE] {

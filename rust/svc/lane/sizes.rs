@@ -21,8 +21,8 @@ pub(crate) const MAX_FREE_MEMORY_REGIONS: usize = 1024;
 /// Free reply contexts that the pool starts with and that the watchdog restores.
 pub(crate) const RESERVE_REPLIES: usize = 48;
 
-/// The number of free reply contexts at which nfsd's Replies stop taking from the pool. nfsd threads
-/// may sleep and allocate contexts; the users of the rest may not.
+/// The number of free reply contexts at which nfsd's Replies stop taking from the pool. An nfsd
+/// thread may sleep and allocate a context; the users of the rest may not.
 pub(crate) const REPLY_WATERMARK: usize = 32;
 
 /// The number of free reply contexts at which error Replies to malformed messages stop taking from

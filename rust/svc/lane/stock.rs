@@ -63,8 +63,8 @@ pub(crate) struct Stock<W> {
     pub(crate) no_memory: bool,
     /// True if the log has a warning about `no_memory`.
     pub(crate) has_warned: bool,
-    /// True while a thread unparks Calls. Starting a Call may return pages, and whoever returns
-    /// pages unparks Calls: the flag keeps that from recursing.
+    /// True while a thread unparks Calls. Starting a Call may return pages, and a thread that
+    /// returns pages unparks Calls: the flag keeps that from recursing.
     pub(crate) unparking: bool,
     /// The protection domain, which send buffers and memory regions need. None before the first
     /// connection and after the device was removed.

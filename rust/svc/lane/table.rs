@@ -101,6 +101,7 @@ impl<C: Tenant> Table<C> {
         self.table.values()
     }
 
+    /// Returns connection `number`.
     fn get(&self, number: u64) -> Option<Arc<C>> {
         self.table.get(&number).cloned()
     }
