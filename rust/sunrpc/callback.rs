@@ -2,7 +2,8 @@
 
 //! Callbacks: RPC Calls of the server to a client, over the client's own connection (RFC 8167).
 //!
-//! A transport implements [`Back`] to send them, and hands the replies to sunrpc through a [`Channel`].
+//! A transport implements [`Back`] to send them, and hands the replies to sunrpc through a
+//! [`Channel`].
 //!
 //! Contexts: `rpciod` and nfsd's workqueues, all process context.
 //!
@@ -31,8 +32,8 @@ pub trait Back: Send + Sync + 'static {
     /// after any other the Call has failed.
     fn send(&self, call: &Call<'_>) -> Result;
 
-    /// Whether [`Channel::resume`] is still going to be called, after `EAGAIN`. A full memory barrier,
-    /// as is what precedes that call.
+    /// Whether [`Channel::resume`] is still going to be called, after `EAGAIN`. A full memory
+    /// barrier, as is what precedes that call.
     fn waits(&self) -> bool;
 
     /// Whether the connection is ending, so that there is no reply to wait for.
@@ -89,8 +90,8 @@ impl Call<'_> {
 ///
 /// # Invariants
 ///
-/// The pointer is to a `struct rpc_xprt` that [`Backchannel`](super::backchannel::Backchannel) has made, and this value owns a
-/// reference to it.
+/// The pointer is to a `struct rpc_xprt` that [`Backchannel`](super::backchannel::Backchannel) has
+/// made, and this value owns a reference to it.
 pub struct Channel(NonNull<bindings::rpc_xprt>);
 
 // SAFETY: The reference count is atomic, and all else is done under the transport's locks.
@@ -112,8 +113,8 @@ impl Channel {
     }
 
     /// Hands `reply`, an RPC message, to the Call with this XID, if it still waits; no more than
-    /// `outstanding` Calls are under way from now on. Whether there was one, with room for its reply.
-    /// In process context; does not sleep.
+    /// `outstanding` Calls are under way from now on. Whether there was one, with room for its
+    /// reply. In process context; does not sleep.
     pub fn complete(&self, xid: u32, reply: &[u8], outstanding: Option<u32>) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
@@ -154,7 +155,8 @@ impl Channel {
         true
     }
 
-    /// Has Calls sent that could not be before, see [`Back::send`]. In process context; does not sleep.
+    /// Has Calls sent that could not be before, see [`Back::send`]. In process context; does not
+    /// sleep.
     pub fn resume(&self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::xprt_write_space(self.0.as_ptr()) };

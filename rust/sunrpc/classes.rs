@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two `svc_xprt_class` structures of a transport, which lie side by side in a
-//! [`Class`](super::class::Class).
+//! The pair of `svc_xprt_class` structures in a [`Class`](super::class::Class).
 //!
-//! sunrpc knows the one that is registered, which makes listeners. The other one differs only in its
-//! operations and is what connections have. So each table of operations knows its Rust type, and nothing is
-//! inferred from the state of a C object.
+//! The first structure is registered with sunrpc and creates listeners. The second one is never
+//! registered; it differs only in its table of operations, and each connection points to it. So
+//! each table of operations is called for one Rust type only, and no function infers the type from
+//! the state of a C object.
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
-/// The class of connections that belongs to the class of a listener.
+/// Returns the class of connections that belongs to `class`, the class of a listener.
 ///
 /// # Safety
 ///
-/// `class` is the class of a listener: the first field of a live `Class`.
+/// - `class` is the class of a listener: the first field of a live `Class`.
 pub(super) unsafe fn connections_of(
     class: *mut bindings::svc_xprt_class,
 ) -> *mut bindings::svc_xprt_class {
-    // CAST: `Class` is `repr(C)`, and `Opaque` is transparent.
-    // SAFETY: By the safety requirements of this function the next field is the class of connections.
+    // SAFETY: By the safety requirements of this function `class` is the first field of a `Class`.
+    // `Class` is `repr(C)` and its second field is the class of connections.
     unsafe { class.add(1) }
 }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What waits for an nfsd thread: the one place that raises and clears `XPT_DATA` and `XPT_CONN`.
+//! Inboxes: the queues of Calls and connect requests that wait for an nfsd thread.
 //!
-//! An [`Inbox`] outlives the `svc_xprt` that it wakes threads for. Completions add to it in any
-//! process context; nothing of it sleeps. Raising the flag and enqueueing the
-//! transport happen under the inbox' lock, as does clearing the flag with the last item. So a
-//! thread is woken once for an item and never for an empty queue, and no transport is touched
-//! after its detach (net/sunrpc/svc_xprt.c, `svc_xprt_enqueue` and `svc_xprt_received`).
+//! The class of a transport owns the [`Inbox`], and pushes to it from completion workers and other
+//! process contexts. An inbox can exist before its transport and outlives it. Only the inbox raises
+//! and clears `XPT_DATA` and `XPT_CONN`.
+//!
+//! # Locking
+//!
+//! A spin lock of the inbox protects all of its state. The inbox raises the flag and enqueues the
+//! transport under that lock, and clears the flag under the lock together with removing the last
+//! item. So a thread is woken once for each item and never for an empty inbox, and the inbox does
+//! not touch its transport after detaching it (`svc_xprt_enqueue` and `svc_xprt_received` in
+//! net/sunrpc/svc_xprt.c). No function sleeps, except [`Inbox::new`].
+//!
+//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
 use core::ptr::NonNull;
 use kernel::{
@@ -22,12 +30,12 @@ use support::ring::{
     Ring, //
 };
 
-/// The flag of a transport that tells nfsd about an item.
+/// The flag of a transport that announces an item to nfsd.
 #[derive(Clone, Copy)]
 pub enum Flag {
-    /// A connection waits to be accepted.
+    /// `XPT_CONN`: a connect request waits to be accepted.
     Conn,
-    /// A Call waits to be handled.
+    /// `XPT_DATA`: a Call waits to be received.
     Data,
 }
 
@@ -40,37 +48,49 @@ impl Flag {
     }
 }
 
-/// A transport that is live as long as this is in an inbox.
+/// The transport of an inbox.
+///
+/// # Invariants
+///
+/// The transport is live as long as the inbox holds this value, see [`Inbox::attach`].
 struct Target(NonNull<bindings::svc_xprt>);
 
-// SAFETY: What is done with the pointer, under the inbox' lock, may be done on any thread.
+// SAFETY: The functions that are called with the pointer may be called on any thread.
 unsafe impl Send for Target {}
 
 impl Target {
+    /// Raises a flag of the transport.
     fn set(&self, bit: u32) {
-        // SAFETY: The transport is live by `Inbox::attach`.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_set_flag(self.0.as_ptr(), bit) };
     }
 
+    /// Clears a flag of the transport.
     fn clear(&self, bit: u32) {
-        // SAFETY: The transport is live by `Inbox::attach`.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_clear_flag(self.0.as_ptr(), bit) };
     }
 
+    /// Wakes an nfsd thread if the flags of the transport call for one.
     fn enqueue(&self) {
-        // SAFETY: The transport is live by `Inbox::attach`.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::svc_xprt_enqueue(self.0.as_ptr()) };
     }
 }
 
+/// The fields of an [`Inbox`] that its lock protects.
 struct Inner<T> {
+    /// The transport, from attach to detach.
     target: Option<Target>,
-    /// No item is taken any more, and the transport is to be closed.
+    /// True if the inbox refuses new items, because its transport is closing or gone.
     closed: bool,
     items: Ring<T>,
 }
 
-/// A bounded queue of items for the nfsd threads of a transport.
+/// A bounded queue of items for the nfsd threads that serve a transport.
+///
+/// The items are Calls for the inbox of a connection, and connect requests for the inbox of a
+/// listener. The transport and the producer of the items share the inbox.
 #[pin_data]
 pub struct Inbox<T> {
     flag: Flag,
@@ -79,7 +99,12 @@ pub struct Inbox<T> {
 }
 
 impl<T: Send> Inbox<T> {
-    /// Makes an inbox for `capacity` items, which `flag` announces. It has no transport yet. May sleep.
+    /// Creates an inbox without a transport, for up to `capacity` items. `flag` announces each
+    /// item. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(capacity: usize, flag: Flag) -> Result<Arc<Self>> {
         let inner = Inner {
             target: None,
@@ -95,11 +120,15 @@ impl<T: Send> Inbox<T> {
         )
     }
 
-    /// Adds an item and wakes a thread for it.
+    /// Queues `item` and wakes an nfsd thread for it.
+    ///
+    /// [`Connect::has_space`](super::xprt::Connect::has_space) may be called under the inbox' lock.
+    /// Without a transport the item waits for one.
     ///
     /// # Errors
     ///
-    /// The item, with whether the inbox is full or closed.
+    /// Returns the item in [`Refused::Closed`] if the inbox is closed, and in [`Refused::Full`] if
+    /// the inbox is full.
     pub fn push(&self, item: T) -> Result<(), Refused<T>> {
         let mut inner = self.inner.lock();
         if inner.closed {
@@ -113,7 +142,10 @@ impl<T: Send> Inbox<T> {
         Ok(())
     }
 
-    /// Takes the first item; clears the flag when nothing is left.
+    /// Removes and returns the oldest item. Clears the flag if no item is left.
+    ///
+    /// sunrpc's tables of operations call this before `accept` and `recvfrom`. A class calls it to
+    /// empty the inbox of a transport that never came into being.
     pub fn pop(&self) -> Option<T> {
         let mut inner = self.inner.lock();
         let item = inner.items.pop();
@@ -125,21 +157,29 @@ impl<T: Send> Inbox<T> {
         item
     }
 
-    /// Returns how many items `is_meant` is true of. It is called under the lock.
-    pub fn count(&self, is_meant: impl Fn(&T) -> bool) -> usize {
+    /// Returns the number of items for which `matches` returns true. `matches` is called under the
+    /// inbox' lock.
+    pub fn count(&self, matches: impl Fn(&T) -> bool) -> usize {
         let inner = self.inner.lock();
-        let meant = inner.items.iter().filter(|item| is_meant(item));
-        meant.fold(0, |count: usize, _| count.saturating_add(1))
+        let matching = inner.items.iter().filter(|item| matches(item));
+        matching.fold(0, |count: usize, _| count.saturating_add(1))
     }
 
-    /// Has nfsd look again for items, after it was told that it must not handle them.
+    /// Wakes an nfsd thread if an item waits.
+    ///
+    /// A class calls this when [`Connect::has_space`](super::xprt::Connect::has_space) returns true
+    /// again after it has returned false.
     pub fn wake(&self) {
         if let Some(target) = &self.inner.lock().target {
             target.enqueue();
         }
     }
 
-    /// Has nfsd close the transport, now or as soon as there is one; takes no more items.
+    /// Closes the inbox: refuses new items from now on, and makes nfsd close the transport.
+    ///
+    /// An inbox without a transport remembers this; its transport is closed right after attach.
+    /// Items that are queued already are still delivered, or released when the transport is
+    /// detached.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -149,24 +189,31 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// Whether its transport, if there is one, can go: its service has a listener of another class.
+    /// Returns true if the listener of this inbox can be removed from its service: the service has
+    /// a listener of another class, or the inbox has no transport.
+    ///
+    /// Takes `sv_lock` of the service under the inbox' lock.
     pub fn is_replaceable(&self) -> bool {
         let inner = self.inner.lock();
-        // SAFETY: The transport is live by `Inbox::attach`, and so is its service: `svc_delete_xprt`
-        // detaches a transport before it takes it off the service's list, and `svc_destroy` comes
-        // when the list is empty.
+        // SAFETY: The transport is live by the invariant of `Target`. Its service is live as well:
+        // `svc_delete_xprt` detaches a transport before it removes the transport from the service's
+        // list, and the service is only destroyed when that list is empty (`svc_destroy`).
         let has_others = |target: &Target| unsafe { bindings::xprt_has_others(target.0.as_ptr()) };
         inner.target.as_ref().is_none_or(has_others)
     }
 
-    /// Makes `xprt` the transport to wake threads for.
+    /// Makes `xprt` the transport of this inbox.
+    ///
+    /// Items that wait already raise the flag at once. No thread is woken: sunrpc enqueues a
+    /// transport when it has published the transport and clears `XPT_BUSY`.
     ///
     /// # Safety
     ///
-    /// - `xprt` is initialised, has `XPT_BUSY`, and is not published yet.
-    /// - It lives until [`Inbox::detach`] is called.
+    /// - `xprt` is initialised, has `XPT_BUSY` set, and is not published yet.
+    /// - `xprt` is live until [`Inbox::detach`] is called.
     pub(super) unsafe fn attach(&self, xprt: NonNull<bindings::svc_xprt>) {
         let mut inner = self.inner.lock();
+        // INVARIANT: By the safety requirements of this function; `detach` removes the value.
         let target = Target(xprt);
         if !inner.items.is_empty() {
             target.set(self.flag.bit());
@@ -177,7 +224,7 @@ impl<T: Send> Inbox<T> {
         inner.target = Some(target);
     }
 
-    /// Forgets the transport and takes no more items.
+    /// Closes the inbox and detaches the transport, which the inbox does not touch any more.
     pub(super) fn detach(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;

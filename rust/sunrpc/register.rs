@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registration of a transport class.
+//! The constructor of [`Class`], which registers a transport class.
+//!
+//! The constructor is apart from the type so that `ops` can use the type without an import circle.
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
@@ -32,12 +34,17 @@ use kernel::{
 };
 
 impl<L: Listen> Class<L> {
-    /// Registers the class `name` on behalf of `module`, with payloads of up to 4 MiB
-    /// (`RPCSVC_MAXPAYLOAD`); `ident` tells `nfsd` which transport carries callbacks. May sleep.
+    /// Registers the class `name` of `module`, with payloads of up to 4 MiB (`RPCSVC_MAXPAYLOAD`).
+    ///
+    /// Listeners are created with `context`, from the moment of registration on. `ident` is the
+    /// number by which nfsd finds the callback transport of a connection; register the
+    /// [`Backchannel`](super::backchannel::Backchannel) of the same `ident` before the class. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` when another module has registered this name, `EBUSY` for a second class of ours.
+    /// - `EEXIST` if another module has registered a class with this name.
+    /// - `EBUSY` if a [`Class`] is registered already.
     pub fn register(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -66,12 +73,12 @@ impl<L: Listen> Class<L> {
             registered <- Opaque::try_ffi_init(move |slot: *mut bindings::svc_xprt_class| {
                 // SAFETY: `slot` is valid for writes.
                 unsafe { slot.write(class(&ListenerOps::<L>::OPS)) };
-                // SAFETY: `this` is being initialised, and its fields may be named.
+                // SAFETY: `this` points to the memory of the class; no reference is made.
                 let context = unsafe { &raw const (*this.as_ptr()).context };
                 let registered = Self::publish(context as usize, slot);
                 if registered.is_err() {
-                    // SAFETY: `context` was written above; as initialisation fails here, nobody
-                    // else drops it.
+                    // SAFETY: `context` was written above, and nothing else drops it: it is opaque
+                    // to pin-init, and `Class::drop` does not run after a failed initialisation.
                     unsafe { core::ptr::drop_in_place(context.cast::<Arc<L::Context>>().cast_mut()) };
                 }
                 registered
@@ -79,7 +86,9 @@ impl<L: Listen> Class<L> {
         })
     }
 
-    /// Stores the context, then registers `class`.
+    /// Stores the address of the context in [`CONTEXT`], then registers `class`.
+    ///
+    /// In this order, because `xpo_create` may run as soon as the class is registered.
     fn publish(context: usize, class: *mut bindings::svc_xprt_class) -> Result {
         CONTEXT.cmpxchg(0, context, Full).map_err(|_| EBUSY)?;
         // SAFETY: `class` is filled in and stays where it is until `drop`.

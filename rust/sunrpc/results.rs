@@ -21,8 +21,8 @@ use support::page::{
 /// The request of the calling nfsd thread, when it has results.
 ///
 /// The results can be read as long as this value exists. [`Self::take_result`] and
-/// [`Self::keep_result_pages`] consume it, so nothing reads `rq_res` after its pages have another owner:
-/// the compiler rejects a `copy_result` behind them.
+/// [`Self::keep_result_pages`] consume it, so nothing reads `rq_res` after its pages have another
+/// owner: the compiler rejects a `copy_result` behind them.
 ///
 /// # Invariants
 ///
@@ -56,10 +56,11 @@ impl<'a> Results<'a> {
         unsafe { (*self.raw()).rq_vers }
     }
 
-    /// Returns true if nfsd has validated the peer: one of its Calls, maybe this one, had a good file
-    /// handle (`svc_xprt_set_valid`). Takes no lock.
+    /// Returns true if nfsd has validated the peer: one of its Calls, maybe this one, had a good
+    /// file handle (`svc_xprt_set_valid`). Takes no lock.
     pub fn is_peer_valid(&self) -> bool {
-        // SAFETY: `rq_xprt` is live by the invariant of `Rqst`, as the thread has a reference to it.
+        // SAFETY: `rq_xprt` is live by the invariant of `Rqst`, as the thread has a reference to
+        // it.
         unsafe { bindings::xprt_test_flag(self.0.xprt(), bindings::XPT_PEER_VALID) }
     }
 

@@ -95,8 +95,8 @@ pub trait Connect: Sized + Send + Sync + 'static {
 
     /// Returns true if a thread may take another Call. `running` returns how many Calls of this
     /// connection threads have at hand. After `false` the inbox has to be woken when one may
-    /// ([`Inbox::wake`]), but for the end of a running Call: then sunrpc asks again by itself. In any
-    /// context; takes no lock, as `sunrpc` holds some.
+    /// ([`Inbox::wake`]), but for the end of a running Call: then sunrpc asks again by itself. In
+    /// any context; takes no lock, as `sunrpc` holds some.
     fn has_space(&self, running: impl Fn() -> i32) -> bool;
 
     /// Takes back a Call that gets no reply.
