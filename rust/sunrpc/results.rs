@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The results of a Call, as nfsd has encoded them in `rq_res`.
+//! The results of a Call, which nfsd has encoded in `rq_res`.
 //!
-//! Entries of `rq_respages` below `rq_next_page` are released by `sunrpc` after the reply unless
-//! they are NULL, and refilled; what a reply takes is moved out and leaves NULL.
+//! After `xpo_sendto` sunrpc releases the pages in the entries of `rq_respages` below
+//! `rq_next_page`, skips entries that are NULL, and refills all of these entries. A Reply that
+//! needs pages moves them out of their entries and leaves NULL.
 //!
 //! C headers: [`include/linux/sunrpc/svc.h`](srctree/include/linux/sunrpc/svc.h),
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
@@ -29,7 +30,7 @@ use support::page::{
 /// `rq_res` is as `svc_process` has left it, and the thread owns the pages it names.
 pub struct Results<'a>(Rqst<'a>);
 
-/// The lengths of the results' parts.
+/// The lengths of the three parts of the results, in bytes.
 #[derive(Clone, Copy)]
 struct ResultParts {
     head: usize,
@@ -38,21 +39,24 @@ struct ResultParts {
 }
 
 impl<'a> Results<'a> {
+    /// Wraps the results in `rqst`.
+    ///
     /// # Safety
     ///
-    /// `rqst` is the argument of `xpo_sendto`.
+    /// - `rqst` is the argument of `xpo_sendto`.
     pub(super) unsafe fn new(rqst: Rqst<'a>) -> Self {
         // INVARIANT: By the safety requirements of this function.
         Self(rqst)
     }
 
+    /// Returns the C structure of the request.
     fn raw(&self) -> *mut bindings::svc_rqst {
         self.0.raw()
     }
 
-    /// The version of the program that was called.
+    /// Returns the version of the RPC program that the Call names.
     pub fn version(&self) -> u32 {
-        // SAFETY: By the type invariant; `svc_process` has set it from the Call.
+        // SAFETY: The request is live. `svc_process` has set the field.
         unsafe { (*self.raw()).rq_vers }
     }
 
@@ -64,7 +68,7 @@ impl<'a> Results<'a> {
         unsafe { bindings::xprt_test_flag(self.0.xprt(), bindings::XPT_PEER_VALID) }
     }
 
-    /// The number of bytes of the encoded results.
+    /// Returns the length of the results in bytes.
     pub fn result_len(&self) -> usize {
         let parts = self.result_parts();
         parts
@@ -73,14 +77,16 @@ impl<'a> Results<'a> {
             .saturating_add(parts.tail)
     }
 
+    /// Returns `rq_res`.
     fn result(&self) -> *mut bindings::xdr_buf {
-        // SAFETY: By the type invariant.
+        // SAFETY: The request is live by the invariant of `Rqst`.
         unsafe { &raw mut (*self.raw()).rq_res }
     }
 
+    /// Returns the lengths of the parts.
     fn result_parts(&self) -> ResultParts {
         let res = self.result();
-        // SAFETY: The thread alone uses `rq_res`.
+        // SAFETY: The request is live, and only the current thread uses it.
         unsafe {
             ResultParts {
                 head: (*res).head[0].iov_len,
@@ -90,13 +96,14 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// The big-endian word at byte `at` of the results.
+    /// Returns the big-endian word at byte `at` of the results, or `None` beyond their end.
     pub fn result_word(&self, at: usize) -> Option<u32> {
         let mut word = [0; 4];
         (self.copy_result(at, &mut word) == word.len()).then(|| u32::from_be_bytes(word))
     }
 
-    /// Copies the results from byte `at` on to `out`; returns how many bytes there were.
+    /// Copies the results from byte `at` on to `out`. Returns the number of copied bytes, which is
+    /// less than the length of `out` if the results end before.
     pub fn copy_result(&self, at: usize, out: &mut [u8]) -> usize {
         let mut done: usize = 0;
         while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
@@ -104,35 +111,38 @@ impl<'a> Results<'a> {
                 break;
             };
             let len = len.min(rest.len());
-            // SAFETY: `result_run` returned an address that is valid for reads of `len` bytes, and
-            // `rest`, Rust's own memory, is not part of the results.
+            // SAFETY: `result_run` returned an address that is valid for reads of `len` bytes.
+            // `rest` has `len` bytes; it is exclusively borrowed, so it does not overlap with the
+            // results.
             unsafe { core::ptr::copy_nonoverlapping(from, rest.as_mut_ptr(), len) };
             done = done.saturating_add(len);
         }
         done
     }
 
-    /// The address of byte `at` of the results, and how many bytes follow it there.
+    /// Returns the address of byte `at` of the results, and the number of bytes that are contiguous
+    /// from there on. Returns `None` beyond the end of the results.
     fn result_run(&self, at: usize) -> Option<(*const u8, usize)> {
         let parts = self.result_parts();
         let res = self.result();
         let in_head = parts.head.saturating_sub(at);
         if in_head > 0 {
-            // SAFETY: The thread alone uses `rq_res`.
+            // SAFETY: The request is live, and only the current thread uses it.
             let base = unsafe { (*res).head[0].iov_base }.cast::<u8>();
             return Some((base.wrapping_add(at), in_head));
         }
         let at = at.saturating_sub(parts.head);
         let in_pages = parts.pages.saturating_sub(at);
         if in_pages > 0 {
-            // SAFETY: As above.
+            // SAFETY: The request is live, and only the current thread uses it.
             let start = (unsafe { (*res).page_base } as usize).saturating_add(at);
-            // SAFETY: As above: `page_base` and `page_len` name entries of `pages`.
+            // SAFETY: Bytes `page_base` to `page_base + page_len` are in the entries of `pages`, by
+            // the type invariant, and `start` is in that range.
             let page = unsafe { *(*res).pages.add(start / PAGE_SIZE) };
             if page.is_null() {
                 return None;
             }
-            // SAFETY: nfsd has encoded into this page, which the thread owns by the type invariant.
+            // SAFETY: The page is part of the results, so the thread owns it by the type invariant.
             let base = unsafe { bindings::page_address(page) }.cast::<u8>();
             let offset = start % PAGE_SIZE;
             let len = in_pages.min(PAGE_SIZE - offset);
@@ -141,21 +151,22 @@ impl<'a> Results<'a> {
         let at = at.saturating_sub(parts.pages);
         let in_tail = parts.tail.saturating_sub(at);
         if in_tail > 0 {
-            // SAFETY: The thread alone uses `rq_res`.
+            // SAFETY: The request is live, and only the current thread uses it.
             let base = unsafe { (*res).tail[0].iov_base }.cast::<u8>();
             return Some((base.wrapping_add(at), in_tail));
         }
         None
     }
 
-    /// The number of pages that [`Self::take_result`] takes.
+    /// Returns the number of pages that [`Self::take_result`] moves: the page of head and tail, and
+    /// those of the page part.
     pub fn result_pages(&self) -> usize {
         self.data_pages().saturating_add(1)
     }
 
-    /// The number of pages that the results' page part touches.
+    /// Returns the number of pages that hold bytes of the page part.
     fn data_pages(&self) -> usize {
-        // SAFETY: The thread alone uses `rq_res`.
+        // SAFETY: The request is live, and only the current thread uses it.
         let base = unsafe { (*self.result()).page_base } as usize;
         match self.result_parts().pages {
             0 => 0,
@@ -163,12 +174,18 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Moves the pages of the results to `stream`, which is empty, and lays it as the results are.
+    /// Moves the pages of the results to `stream`, and lays the stream out as the results are.
+    ///
+    /// The page of head and tail becomes the first page of the stream.
     ///
     /// # Errors
     ///
-    /// `EIO` when the results do not lie as `nfsd` lays them, `ENOSPC` when the stream has no room,
-    /// `EINVAL` when it is not empty. The stream may have some pages then.
+    /// The stream may have some of the pages after an error.
+    ///
+    /// - `ENOSPC` if the stream has room for fewer than [`Self::result_pages`] pages.
+    /// - `EINVAL` if the stream is not empty.
+    /// - `EIO` if head and tail are not in the first page of `rq_respages`, or the pages of the
+    ///   page part are not in entries behind it. nfsd lays all results out like that.
     pub fn take_result(self, stream: &mut Stream) -> Result {
         if stream.capacity() < self.result_pages() {
             return Err(ENOSPC);
@@ -178,7 +195,7 @@ impl<'a> Results<'a> {
         }
         let parts = self.result_parts();
         let res = self.result();
-        // SAFETY: The thread alone uses these.
+        // SAFETY: The request is live, and only the current thread uses it.
         let (head, tail, base) = unsafe {
             (
                 (*res).head[0].iov_base,
@@ -207,13 +224,14 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    /// Has `sunrpc` refill all slots before `end`, which is at most `rq_maxpages`: some encoders
-    /// use pages that they do not count in `rq_next_page` (`nfs_stream_encode_acl`, and
-    /// `svcauth_gss_wrap_integ` when its checksum goes to the next page).
+    /// Makes sunrpc refill all slots before `end`, which is at most `rq_maxpages`.
+    ///
+    /// Some encoders use pages that they do not count in `rq_next_page`: `nfs_stream_encode_acl`,
+    /// and `svcauth_gss_wrap_integ` if its checksum is in the next page.
     fn refill_before(&self, end: usize) {
-        // SAFETY: By the type invariant, and `end` is within the array.
+        // SAFETY: The request is live, and `end` is within the array.
         let end = unsafe { (*self.raw()).rq_respages.add(end) };
-        // SAFETY: By the type invariant; the thread alone uses the field.
+        // SAFETY: The request is live, and only the current thread uses it.
         unsafe {
             if (*self.raw()).rq_next_page < end {
                 (*self.raw()).rq_next_page = end;
@@ -221,14 +239,18 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Where in the first page of the results the `len` bytes at `at` are.
+    /// Returns the place of the `len` bytes at address `at` in the first page of the results.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the bytes are not in that page.
     fn in_head_page(&self, at: *const u8, len: usize) -> Result<Part> {
-        // SAFETY: By the type invariant.
+        // SAFETY: The request is live, and only the current thread uses it.
         let page = unsafe { *(*self.raw()).rq_respages };
         if page.is_null() {
             return Err(EIO);
         }
-        // SAFETY: As above.
+        // SAFETY: An entry that is not null has a page, which the thread owns.
         let start = unsafe { bindings::page_address(page) } as usize;
         let offset = (at as usize).checked_sub(start).ok_or(EIO)?;
         if offset.checked_add(len).ok_or(EIO)? > PAGE_SIZE {
@@ -241,14 +263,18 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// The slot of `rq_respages` that has the first page of the results' page part, of which the
-    /// first `skip` are not used.
+    /// Returns the slot of `rq_respages` with the first used page of the page part, which is behind
+    /// `skip` unused pages. Returns 1 if the page part is empty.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the pages of the page part are not in `rq_respages` behind the first slot.
     fn first_data_slot(&self, skip: usize) -> Result<usize> {
         let count = self.data_pages();
         if count == 0 {
             return Ok(1);
         }
-        // SAFETY: The thread alone uses these.
+        // SAFETY: The request is live, and only the current thread uses it.
         let (pages, slots, max) = unsafe {
             (
                 (*self.result()).pages as usize,
@@ -266,35 +292,39 @@ impl<'a> Results<'a> {
 
     /// Moves the page in `slot`, which is less than `rq_maxpages`, to the end of `stream`.
     fn move_page(&self, slot: usize, stream: &mut Stream) -> Result {
-        // SAFETY: By the type invariant and by what the caller has checked.
+        // SAFETY: The request is live, and `slot` is within the array.
         let entry = unsafe { (*self.raw()).rq_respages.add(slot) };
-        // SAFETY: As above; the thread alone uses its entries.
+        // SAFETY: `entry` is valid, and only the current thread uses the array.
         let page = unsafe { entry.replace(core::ptr::null_mut()) };
         let page = NonNull::new(page).ok_or(EIO)?;
-        // SAFETY: An entry owns a reference to its page, which the entry has given up.
+        // SAFETY: The entry owned a reference to its page, and is NULL now.
         let page = unsafe { OwnedPage::from_raw(page) };
         stream.push_shared(page).map_err(|_| ENOSPC)
     }
 
-    /// Says that the reply was copied and no page of it is needed: if they are all the thread's
-    /// own, it keeps them for its next reply, and nothing is released or allocated.
+    /// Lets the thread keep the pages of the results for its next Reply.
+    ///
+    /// A class calls this after it has copied the results. sunrpc then neither releases nor
+    /// allocates pages. Does nothing if a page of the results is also used elsewhere, such as in
+    /// the page cache.
     pub fn keep_result_pages(self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The request is live, and only the current thread uses it.
         let (slots, next) = unsafe { ((*self.raw()).rq_respages, (*self.raw()).rq_next_page) };
         let mut slot = slots;
         while slot < next {
             // SAFETY: `slot` is between `rq_respages` and `rq_next_page`.
             let page = unsafe { *slot };
-            // A page of a file that a READ has put here must go, or the next reply would
-            // overwrite the file.
-            // SAFETY: An entry that is not null has a page.
+            // The thread must give up a page that a READ has spliced from a file: the next Reply
+            // would overwrite the file.
+            // SAFETY: An entry that is not null has a page, which the thread owns.
             if page.is_null() || !unsafe { bindings::page_is_private(page) } {
                 return;
             }
             slot = slot.wrapping_add(1);
         }
-        // SAFETY: By the type invariant; all entries from `rq_respages` on are filled, with pages
-        // that nobody else has.
+        // With this sunrpc has no page to release. All entries from `rq_respages` on still have a
+        // page, and each page is private.
+        // SAFETY: The request is live, and only the current thread uses it.
         unsafe { (*self.raw()).rq_next_page = slots };
     }
 }

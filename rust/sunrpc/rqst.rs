@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The request of an nfsd thread: a `struct svc_rqst` while one of our operations runs for it.
+//! The request of an nfsd thread, to which a class delivers a Call.
 //!
-//! Here is how a Call gets to nfsd; [`results`](super::results) has how its results leave. Entries
-//! of `rq_pages` belong to the thread and are exchanged one for one, so nothing has to be refilled.
+//! A [`Rqst`] is a `struct svc_rqst` while `xpo_recvfrom` runs for it. [`Rqst::deliver`] fills in
+//! `rq_arg`, the bytes of the Call. The pages in `rq_pages` belong to the thread. They are
+//! exchanged one for one with pages of the Call, so sunrpc has no page to refill.
+//! [`results`](super::results) has the way of the results to the class.
 //!
 //! C headers: [`include/linux/sunrpc/svc.h`](srctree/include/linux/sunrpc/svc.h),
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
@@ -22,29 +24,33 @@ use support::{
     },
 };
 
-/// Where the bytes of a Call lie; ranges are of the received message.
+/// The places of the bytes of a Call. Ranges count from the start of the received message.
 pub enum Arg<'a> {
-    /// All in the received message.
+    /// All bytes are in the received message, in this range.
     Message(Range<usize>),
-    /// The head in the received message, `len` bytes behind it in the stream's pages. There is no
-    /// tail: parts of nfsd look at head and pages only.
+    /// The head is in the received message, and `len` more bytes are in the stream's pages.
+    ///
+    /// There is no tail, because some decoders of nfsd read only the head and the pages.
     Split {
-        /// What precedes the chunk.
+        /// The bytes before the Read chunk.
         head: Range<usize>,
-        /// The chunk with its XDR pad, and what follows it.
+        /// The pages with the Read chunk, its XDR pad, and the bytes that follow it.
         pages: &'a mut Stream,
-        /// Their length.
+        /// The number of bytes in the pages.
         len: usize,
     },
-    /// All `len` bytes in the stream's pages.
+    /// All bytes, of the given number, are in the stream's pages.
     Pages(&'a mut Stream, usize),
 }
 
-/// A Call that nfsd is to have: its bytes are in `rq_arg`.
+/// A Call whose bytes are in the `rq_arg` of a request.
+///
+/// [`Connect::recvfrom`](super::xprt::Connect::recvfrom) returns it to pass the Call to nfsd.
 ///
 /// # Invariants
 ///
-/// `rq_arg` of the request that this was made for, which lives for `'a`, names memory of `call`.
+/// The request that this value was made for is live for `'a`. The head in its `rq_arg` points to
+/// memory of `call` or to a page of the request's thread.
 pub struct Delivered<'a, C: Context> {
     call: C,
     len: usize,
@@ -53,13 +59,18 @@ pub struct Delivered<'a, C: Context> {
 
 /// The request of the calling nfsd thread, without a Call.
 ///
+/// The thread owns the request and lends it for one operation. No other thread uses it.
+///
 /// # Invariants
 ///
-/// The pointer is to the `svc_rqst` of the current thread, prepared by `svc_alloc_arg`, and
-/// `rq_xprt` is the transport it was dispatched for.
+/// - The pointer is to the `svc_rqst` of the current thread, prepared by `svc_alloc_arg`: each of
+///   its `rq_maxpages` entries of `rq_pages` has a page.
+/// - `rq_xprt` is the transport that the thread serves, and the thread has a reference to it.
 pub struct Rqst<'a>(NonNull<bindings::svc_rqst>, PhantomData<&'a mut ()>);
 
 impl<'a> Rqst<'a> {
+    /// Wraps the request that an operation was called with.
+    ///
     /// # Safety
     ///
     /// - `rqst` is the argument of an operation of `svc_xprt_ops`.
@@ -70,62 +81,68 @@ impl<'a> Rqst<'a> {
         Self(unsafe { NonNull::new_unchecked(rqst) }, PhantomData)
     }
 
+    /// Returns the C structure.
     pub(super) fn raw(&self) -> *mut bindings::svc_rqst {
         self.0.as_ptr()
     }
 
-    /// The transport.
+    /// Returns the transport that the thread serves.
     pub(super) fn xprt(&self) -> *mut bindings::svc_xprt {
         // SAFETY: By the type invariant.
         unsafe { (*self.raw()).rq_xprt }
     }
 
-    /// Fills in what is the same for every Call; there is no Call yet.
+    /// Prepares the request for a Call: addresses, protocol and flags, no Call context.
     pub(super) fn begin(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::rqst_begin(self.raw()) };
     }
 
-    /// Takes the Call out, so that nobody else will release it.
+    /// Takes the Call out of the request, so that sunrpc does not release it.
     ///
     /// # Safety
     ///
-    /// Calls of the request's transport are of type `C`.
+    /// - Calls of the request's transport are of type `C`.
     pub(super) unsafe fn take_call<C: Context>(&mut self) -> Option<C> {
         // SAFETY: By the type invariant.
         let ctxt = unsafe { &raw mut (*self.raw()).rq_xprt_ctxt };
-        // SAFETY: As above; the thread alone uses the field.
+        // SAFETY: The field is part of a live request, which only the current thread uses.
         let call = unsafe { ctxt.replace(core::ptr::null_mut()) };
-        // SAFETY: By the safety requirements of this function; the field gave it up just now.
+        // SAFETY: Only `put_call` sets the field, to a `C` by the safety requirements of this
+        // function. The field was cleared, so the context is taken back once.
         (!call.is_null()).then(|| unsafe { C::from_raw(call) })
     }
 
-    /// Gives the Call to the request.
+    /// Stores `call` in the request.
     pub(super) fn put_call<C: Context>(&mut self, call: C) {
-        // SAFETY: By the type invariant; the thread alone uses the field.
+        // SAFETY: By the type invariant the request is live, and only the current thread uses it.
         unsafe { (*self.raw()).rq_xprt_ctxt = call.into_raw() };
     }
 
-    /// Gives the Call that was delivered to the request, so that it stays until nfsd is done with
-    /// it; returns the number of its bytes.
+    /// Stores the Call in the request, so that the Call's memory stays valid until nfsd has
+    /// processed it. Returns the length of the Call in bytes.
     pub(super) fn hand_over<C: Context>(&mut self, delivered: Delivered<'_, C>) -> c_int {
         self.put_call(delivered.call);
         // CAST: A Call is at most 4 MiB and a few pages.
         delivered.len as c_int
     }
 
-    /// Puts the bytes of `call` where `arg` says.
+    /// Fills in `rq_arg` so that nfsd finds the bytes of `call` at the places that `arg` names.
     ///
-    /// Pages of a stream are exchanged with pages of the thread, which are in the stream then; a
-    /// stream with pages that others may have stays as it is, and the Call gets none.
-    /// Ranges beyond the message are cut to it: the lengths in `rq_arg` always add up.
+    /// The pages of a stream are exchanged with pages of the thread, which the stream has
+    /// afterwards. The stream must be fresh, see [`Stream::is_fresh`]: nfsd writes to the pages of
+    /// a Call, for example when it decrypts. A stream that is not fresh keeps its pages, and the
+    /// Call gets no bytes from it.
+    ///
+    /// Ranges are cut to the message, and lengths to the pages of the stream. So the lengths in
+    /// `rq_arg` are always consistent.
     pub fn deliver<C: Context>(mut self, call: C, arg: Arg<'_>) -> Delivered<'a, C> {
         let (message, len) = call.message_raw();
         let part = |range: Range<usize>| {
             let end = range.end.min(len);
             let start = range.start.min(end);
             bindings::kvec {
-                // `start` is at most `len`.
+                // In bounds, as `start` is at most `len`.
                 iov_base: message.wrapping_add(start).cast(),
                 iov_len: end.saturating_sub(start),
             }
@@ -146,11 +163,13 @@ impl<'a> Rqst<'a> {
             }
         };
         let len = head.iov_len.saturating_add(page_len);
-        // SAFETY: By the type invariant; the thread alone uses `rq_arg`.
+        // SAFETY: By the type invariant the request is live.
         let arg = unsafe { &raw mut (*self.raw()).rq_arg };
-        // CAST: As in `hand_over`.
-        // SAFETY: As above. The head stays valid until the Call is dropped, by the contract of
-        // `Context`; `Delivered` has it, and then the request. The pages are the thread's.
+        // CAST: A Call is at most 4 MiB and a few pages.
+        // SAFETY: `arg` is part of a live request, which only the current thread uses. A head in
+        // the message stays valid until the Call is dropped, by the contract of `Context`;
+        // `Delivered` owns the Call, and the request does after that. All pages belong to the
+        // thread.
         unsafe {
             (*arg).head[0] = head;
             (*arg).tail[0].iov_len = 0;
@@ -160,7 +179,8 @@ impl<'a> Rqst<'a> {
             (*arg).buflen = len as u32;
             (*arg).len = len as u32;
         }
-        // INVARIANT: As just filled in; no other Call is, as that takes the request.
+        // INVARIANT: `rq_arg` was filled in above. `self` is consumed, so no other Call replaces
+        // it.
         Delivered {
             call,
             len,
@@ -168,25 +188,25 @@ impl<'a> Rqst<'a> {
         }
     }
 
-    /// The thread's page array from entry `first` on, which is 0 or 1.
+    /// Returns the thread's page array from entry `first` on, which is 0 or 1.
     fn pages(&self, first: usize) -> *mut *mut bindings::page {
-        // SAFETY: By the type invariant; there are more than two entries.
+        // SAFETY: By the type invariant the array is live; it has more than two entries.
         unsafe { (*self.raw()).rq_pages.add(first) }
     }
 
-    /// The first `len` bytes of the thread's first page.
+    /// Returns the first `len` bytes of the thread's first page.
     fn first_page(&self, len: usize) -> bindings::kvec {
-        // SAFETY: `svc_alloc_arg` and `swap` leave no entry without a page.
+        // SAFETY: By the type invariant the entry has a page; `swap` keeps that.
         let page = unsafe { *self.pages(0) };
         bindings::kvec {
-            // SAFETY: As above.
+            // SAFETY: `page` is a page of the thread, in the linear map.
             iov_base: unsafe { bindings::page_address(page) },
             iov_len: len,
         }
     }
 
-    /// Exchanges the stream's pages with the thread's first ones; returns how many. None if others
-    /// may have them: nfsd writes to its own, as when it decrypts.
+    /// Exchanges the stream's pages with the thread's first pages. Returns the number of exchanged
+    /// pages, which is 0 if the stream is not fresh.
     fn swap(&mut self, stream: &mut Stream) -> usize {
         if !stream.is_fresh() {
             return 0;
@@ -198,8 +218,8 @@ impl<'a> Rqst<'a> {
             // SAFETY: `swapped` is less than `rq_maxpages`, the number of entries.
             let slot = unsafe { (*self.raw()).rq_pages.add(swapped) };
             // CAST: `OwnedPage` is transparent over a pointer that is not null.
-            // SAFETY: `svc_alloc_arg` has filled every entry with a page of the thread's own, with
-            // one reference, and so has the stream, as it was fresh; both sides stay filled.
+            // SAFETY: By the type invariant the entry has a page. The entry and the stream own one
+            // reference to their page each, so they may exchange the pages.
             unsafe { core::ptr::swap(slot, core::ptr::from_mut(page).cast()) };
             swapped = swapped.saturating_add(1);
         }
