@@ -19,15 +19,16 @@ use support::page::{
     PAGE_SIZE, //
 };
 
-/// The request of the calling nfsd thread, when it has results.
+/// The encoded results of a Call, in the request of the calling nfsd thread.
 ///
-/// The results can be read as long as this value exists. [`Self::take_result`] and
-/// [`Self::keep_result_pages`] consume it, so nothing reads `rq_res` after its pages have another
-/// owner: the compiler rejects a `copy_result` behind them.
+/// The thread owns the results and lends them for one
+/// [`Connect::sendto`](super::xprt::Connect::sendto). A class either copies the results and then
+/// calls [`Self::keep_result_pages`], or takes their pages with [`Self::take_result`]. Both
+/// functions consume this value, so nothing reads `rq_res` after its pages have another owner.
 ///
 /// # Invariants
 ///
-/// `rq_res` is as `svc_process` has left it, and the thread owns the pages it names.
+/// `rq_res` is as `svc_process` has left it, and the thread owns the pages that it names.
 pub struct Results<'a>(Rqst<'a>);
 
 /// The lengths of the three parts of the results, in bytes.
@@ -60,11 +61,10 @@ impl<'a> Results<'a> {
         unsafe { (*self.raw()).rq_vers }
     }
 
-    /// Returns true if nfsd has validated the peer: one of its Calls, maybe this one, had a good
-    /// file handle (`svc_xprt_set_valid`). Takes no lock.
+    /// Returns true if nfsd has validated the peer: a Call of the peer, maybe this one, had a file
+    /// handle that the peer may access (`svc_xprt_set_valid`). Takes no lock.
     pub fn is_peer_valid(&self) -> bool {
-        // SAFETY: `rq_xprt` is live by the invariant of `Rqst`, as the thread has a reference to
-        // it.
+        // SAFETY: `rq_xprt` is live by the invariant of `Rqst`.
         unsafe { bindings::xprt_test_flag(self.0.xprt(), bindings::XPT_PEER_VALID) }
     }
 

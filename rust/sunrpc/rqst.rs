@@ -108,8 +108,9 @@ impl<'a> Rqst<'a> {
         let ctxt = unsafe { &raw mut (*self.raw()).rq_xprt_ctxt };
         // SAFETY: The field is part of a live request, which only the current thread uses.
         let call = unsafe { ctxt.replace(core::ptr::null_mut()) };
-        // SAFETY: Only `put_call` sets the field, to a `C` by the safety requirements of this
-        // function. The field was cleared, so the context is taken back once.
+        // SAFETY: Contexts come from `put_call`, and are of type `C` by the safety requirements of
+        // this function; sunrpc passes them on only when it defers a Call of the same transport.
+        // The field was cleared, so the context is taken back once.
         (!call.is_null()).then(|| unsafe { C::from_raw(call) })
     }
 
