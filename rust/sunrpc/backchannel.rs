@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in the reverse direction: what nfsd's callbacks to a client go through (RFC 8167).
+//! The backchannel: the callback transports of a class (RFC 8167).
 //!
-//! For a session of NFSv4.1 or later nfsd makes an RPC client upon the connection that the session
-//! is bound to (fs/nfsd/nfs4callback.c, `setup_callback_client`). It asks sunrpc for the transport
-//! with the ident of the connection's class and `XPRT_TRANSPORT_BC`, which [`Backchannel`]
-//! registers, and gets a `struct rpc_xprt` of ours. A connection has one, which lives as long as
-//! the `svc_xprt`.
+//! For a session of NFSv4.1 or later nfsd creates an RPC client on the connection that the session
+//! is bound to (`setup_callback_client` in fs/nfsd/nfs4callback.c). The client needs a
+//! `struct rpc_xprt`, the callback transport of the connection. sunrpc gets it from the registered
+//! `xprt_class` whose ident is that of the connection's class with `XPRT_TRANSPORT_BC` set.
+//! [`Backchannel`] registers this `xprt_class`.
 //!
-//! References to it: one of each RPC client, one of the `svc_xprt` (`xpt_bc_xprt`), and the
-//! connection's own, a [`Channel`]. It holds the module until its memory is given back.
+//! A connection has one callback transport. It is created with the first RPC client, used by all
+//! later ones, and lives as long as the `svc_xprt`. There are references to it in each RPC client,
+//! in `xpt_bc_xprt` of the `svc_xprt`, and in the [`Channel`] that the connection has. The callback
+//! transport holds a reference to the module until its memory is freed.
 //!
-//! Contexts: `rpciod` and nfsd's workqueues, all in process context.
+//! # Context
+//!
+//! Process context: `rpciod` and nfsd's workqueues.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
 use crate::{
     callback::Channel,
-    carrier::Carrier,
+    callback_xprt::CallbackXprt,
     class,
     xprt::{
         Connect,
@@ -42,17 +46,22 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The registered class, as `setup` is not told which it is.
+/// The address of the registered `xprt_class`, or 0. `setup` is not told which class it is called
+/// for.
 static CLASS: Atomic<usize> = Atomic::new(0);
 
-/// A `struct xprt_class`, and its list of netids: an empty one, so that no mount can ask for it.
+/// A `struct xprt_class` and its list of netids, which is empty: no mount can ask for this
+/// transport.
 #[repr(C)]
 struct NamedClass {
     class: bindings::xprt_class,
     netid: *const c_char,
 }
 
-/// The registered transport of callbacks; dropping it takes it off.
+/// The registered backchannel of the class with listeners of type `L`.
+///
+/// A module registers it before its [`Class`](super::class::Class), so that callbacks work from the
+/// first connection on. Dropping it unregisters it.
 ///
 /// # Invariants
 ///
@@ -64,17 +73,18 @@ pub struct Backchannel<L: Listen> {
     _listen: PhantomData<fn(L)>,
 }
 
-// SAFETY: Nothing can be done with a `Backchannel` but drop it, which may happen on any thread.
+// SAFETY: A `Backchannel` can only be dropped, which may happen on any thread.
 unsafe impl<L: Listen> Send for Backchannel<L> {}
-// SAFETY: As above.
+// SAFETY: A shared `Backchannel` has no operations.
 unsafe impl<L: Listen> Sync for Backchannel<L> {}
 
 impl<L: Listen> Backchannel<L> {
-    /// Registers it for connections of the class with this `ident`. May sleep.
+    /// Registers the callback transports of connections whose class has this `ident`. May sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` when the ident is taken, `EBUSY` for a second one of ours.
+    /// - `EEXIST` if another transport has the ident.
+    /// - `EBUSY` if a [`Backchannel`] is registered already.
     pub fn register(module: &'static ThisModule, ident: c_int) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             class <- Opaque::try_ffi_init(move |slot: *mut NamedClass| {
@@ -87,7 +97,7 @@ impl<L: Listen> Backchannel<L> {
                     netid: bindings::__IncompleteArrayField::new(),
                 };
                 for (to, from) in class.name.iter_mut().zip(b"svcrdma backchannel") {
-                    // CAST: ASCII.
+                    // CAST: The letters are ASCII.
                     *to = *from as c_char;
                 }
                 let netid = c"".as_char_ptr();
@@ -102,9 +112,11 @@ impl<L: Listen> Backchannel<L> {
         }? Error)
     }
 
+    /// Creates the callback transport of a connection, for sunrpc.
+    ///
     /// # Safety
     ///
-    /// The caller is `xprt_create_transport`.
+    /// - The caller is `xprt_create_transport`, with the arguments of an RPC client.
     unsafe extern "C" fn setup(args: *mut bindings::xprt_create) -> *mut bindings::rpc_xprt {
         // SAFETY: By the safety requirements of this function.
         match unsafe { Self::try_setup(args) } {
@@ -113,33 +125,43 @@ impl<L: Listen> Backchannel<L> {
         }
     }
 
+    /// Creates the callback transport of a connection.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL` if `args` are not those of nfsd for a connection of `L`.
+    /// - `EBUSY` if the connection has a callback transport already.
+    /// - `ENOMEM`, and the errors of `xprt_set_peer`.
+    ///
     /// # Safety
     ///
     /// As for [`Self::setup`].
     unsafe fn try_setup(args: *mut bindings::xprt_create) -> Result<NonNull<bindings::rpc_xprt>> {
-        // Only nfsd says where the connection ends here, and only it holds a reference to it:
-        // `rpc_sysfs_xprt_switch_add_xprt_store` names that of another transport.
+        // Only nfsd gives a source address, and only nfsd holds a reference to `bc_xprt`.
+        // `rpc_sysfs_xprt_switch_add_xprt_store` copies `bc_xprt` from another transport without
+        // one.
         // SAFETY: By the safety requirements of this function.
         if unsafe { (*args).srcaddr }.is_null() {
             return Err(EINVAL);
         }
         // SAFETY: By the safety requirements of this function.
         let svc = NonNull::new(unsafe { (*args).bc_xprt }).ok_or(EINVAL)?;
-        // SAFETY: nfsd holds a reference to the connection.
+        // SAFETY: nfsd holds a reference to `svc`, so it is live.
         let class = unsafe { (*svc.as_ptr()).xpt_class };
-        // SAFETY: As above.
+        // SAFETY: `class` is the class of `svc`, which is live.
         if !unsafe { class::is_connection::<L>(class) } {
             return Err(EINVAL);
         }
-        // SAFETY: As above; its class says that it is one of ours, and of this type.
+        // SAFETY: `svc` is live. `is_connection` has checked that it is a connection of this type.
         let connection = unsafe {
             Transport::<L::Connection, <L::Connection as Connect>::Call>::from_raw(svc.as_ptr())
         };
-        // CAST: `register` has stored the address; who asks for a transport holds the module.
+        // CAST: `register` has stored the address of a class.
         let class = CLASS.load(Acquire) as *const bindings::xprt_class;
-        // SAFETY: By the safety requirements of this function; `connection` is that of `svc`.
-        let xprt = unsafe { Carrier::create(args, class, svc, connection.data.back())? };
-        // SAFETY: The transport was just made.
+        // SAFETY: `args` are those of `setup`, with the live connection `svc` in them. The class is
+        // registered: `xprt_create_transport` has found it and holds the module.
+        let xprt = unsafe { CallbackXprt::create(args, class, svc, connection.data.back())? };
+        // SAFETY: `create` has returned a live transport.
         let channel = unsafe { Channel::new(xprt) };
         connection.data.bind(channel);
         Ok(xprt)
@@ -149,8 +171,9 @@ impl<L: Listen> Backchannel<L> {
 #[pinned_drop]
 impl<L: Listen> PinnedDrop for Backchannel<L> {
     fn drop(self: Pin<&mut Self>) {
-        // An error would mean that it is not registered.
-        // SAFETY: By the type invariant. Transports that it has made hold the module.
+        // The only error means that the class is not registered.
+        // SAFETY: By the type invariant the class is registered. No callback transport is left, as
+        // each holds the module.
         let _ = unsafe { bindings::xprt_unregister_transport(self.class.get().cast()) };
         CLASS.store(0, Release);
     }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Callbacks: RPC Calls of the server to a client, over the client's own connection (RFC 8167).
+//! Callbacks: RPC Calls of the server to a client, over the client's connection (RFC 8167).
 //!
-//! A transport implements [`Back`] to send them, and hands the replies to sunrpc through a
-//! [`Channel`].
+//! A class implements [`Back`] to send callbacks. It passes each reply to sunrpc through the
+//! [`Channel`] of the connection, which it got with
+//! [`Connect::bind`](super::xprt::Connect::bind). [`backchannel`](super::backchannel) has the
+//! registration.
 //!
-//! Contexts: `rpciod` and nfsd's workqueues, all process context.
+//! # Context
+//!
+//! Process context: `rpciod` and nfsd's workqueues call [`Back`], and the class may use a
+//! [`Channel`] in any process context.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
@@ -18,85 +23,110 @@ use kernel::{
     prelude::*, //
 };
 
-/// Calls that the peer of a connection can have at a time, if it takes as many.
+/// The largest number of callbacks that sunrpc has outstanding on a connection.
 pub const SLOTS: u32 = 16;
 
-/// What carries Calls to the peer of a connection.
+/// The operations that send callbacks to the peer of a connection.
+///
+/// The callback transport of the connection holds a reference to the implementing value.
 pub trait Back: Send + Sync + 'static {
-    /// Sends `call`. On `rpciod`, which frees memory: must wait neither for memory nor for the
-    /// peer.
+    /// Sends `call`. sunrpc sends one callback at a time over a connection.
+    ///
+    /// # Context
+    ///
+    /// `rpciod`. Memory reclaim may depend on `rpciod`, so this function must wait neither for
+    /// memory nor for the peer.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` to be asked again a quarter of a second later, `EAGAIN` after [`Channel::resume`];
-    /// after any other the Call has failed.
+    /// - `ENOBUFS`: sunrpc tries again a quarter of a second later.
+    /// - `EAGAIN`: sunrpc tries again after [`Channel::resume`].
+    /// - Any other errno: the Call fails.
     fn send(&self, call: &Call<'_>) -> Result;
 
-    /// Whether [`Channel::resume`] is still going to be called, after `EAGAIN`. A full memory
-    /// barrier, as is what precedes that call.
+    /// Returns true if the class is still going to call [`Channel::resume`] for a [`Self::send`]
+    /// that returned `EAGAIN`.
+    ///
+    /// The function is a full memory barrier. The class also executes a full memory barrier before
+    /// it calls [`Channel::resume`]: otherwise both sides could miss each other, and the Call would
+    /// wait for ever. Does not sleep.
     fn waits(&self) -> bool;
 
-    /// Whether the connection is ending, so that there is no reply to wait for.
+    /// Returns true if the connection is closing, so that no reply can arrive. Does not sleep.
+    ///
+    /// Must return true after [`Connect::detach`](super::xprt::Connect::detach).
     fn is_closing(&self) -> bool;
 }
 
-/// An encoded Call.
+/// An encoded callback that is being sent. sunrpc owns it.
 ///
 /// # Invariants
 ///
-/// The pointer is to a request that sunrpc sends, and that does not change meanwhile.
+/// The pointer is to a request that sunrpc is sending. The request is live and does not change as
+/// long as this value exists.
 pub struct Call<'a>(NonNull<bindings::rpc_rqst>, PhantomData<&'a ()>);
 
 impl Call<'_> {
+    /// Wraps a request.
+    ///
     /// # Safety
     ///
-    /// `rqst` is a request that is being sent, and the result is not used any longer than that.
+    /// - `rqst` is a request that is being sent.
+    /// - The result is not used after it was sent.
     pub(super) unsafe fn from_raw(rqst: *mut bindings::rpc_rqst) -> Self {
         // INVARIANT: By the safety requirements of this function.
-        // SAFETY: A request is not null.
+        // SAFETY: A pointer to a request is not null.
         Self(unsafe { NonNull::new_unchecked(rqst) }, PhantomData)
     }
 
-    /// Its XID.
+    /// Returns the XID of the Call.
     pub fn xid(&self) -> u32 {
         // SAFETY: By the type invariant.
         u32::from_be(unsafe { (*self.0.as_ptr()).rq_xid })
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the Call in bytes.
     pub fn len(&self) -> usize {
         // SAFETY: By the type invariant.
         unsafe { (*self.0.as_ptr()).rq_snd_buf.len as usize }
     }
 
-    /// Returns true if it has no bytes.
+    /// Returns true if the Call has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies it to `out`, which has its length.
+    /// Copies the first bytes of the Call to `out`, as many as `out` has room for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `out` is longer than the Call.
     pub fn copy(&self, out: &mut [u8]) -> Result {
         let len = u32::try_from(out.len()).map_err(|_| EMSGSIZE)?;
         // SAFETY: By the type invariant.
         let buf = unsafe { &raw const (*self.0.as_ptr()).rq_snd_buf };
-        // SAFETY: `out` has `len` bytes; the function checks that `buf` has as many.
+        // SAFETY: `out` is valid for writes of `len` bytes; the function checks that `buf` has
+        // `len` bytes.
         to_result(unsafe {
             bindings::read_bytes_from_xdr_buf(buf, 0, out.as_mut_ptr().cast(), len)
         })
     }
 }
 
-/// A reference to the transport of a connection's callbacks.
+/// A reference to the callback transport of a connection, a `struct rpc_xprt`.
+///
+/// The callback transport holds a reference to the [`Back`] value. If that value stores the
+/// channel, the class must drop the channel when the connection ends, or neither is ever freed.
 ///
 /// # Invariants
 ///
 /// The pointer is to a `struct rpc_xprt` that [`Backchannel`](super::backchannel::Backchannel) has
-/// made, and this value owns a reference to it.
+/// created, and this value owns a reference to it.
 pub struct Channel(NonNull<bindings::rpc_xprt>);
 
-// SAFETY: The reference count is atomic, and all else is done under the transport's locks.
+// SAFETY: The reference count is atomic, and the other operations take the transport's locks.
 unsafe impl Send for Channel {}
-// SAFETY: As above.
+// SAFETY: The operations of a shared `Channel` take the transport's locks.
 unsafe impl Sync for Channel {}
 
 impl Channel {
@@ -104,49 +134,64 @@ impl Channel {
     ///
     /// # Safety
     ///
-    /// `xprt` is live, and [`Backchannel`](super::backchannel::Backchannel) has made it.
+    /// - [`Backchannel`](super::backchannel::Backchannel) has created `xprt`, which is live.
     pub(super) unsafe fn new(xprt: NonNull<bindings::rpc_xprt>) -> Self {
         // SAFETY: By the safety requirements of this function.
         unsafe { bindings::xprt_get(xprt.as_ptr()) };
-        // INVARIANT: As just taken.
+        // INVARIANT: The reference was taken above.
         Self(xprt)
     }
 
-    /// Hands `reply`, an RPC message, to the Call with this XID, if it still waits; no more than
-    /// `outstanding` Calls are under way from now on. Whether there was one, with room for its
-    /// reply. In process context; does not sleep.
+    /// Completes the Call with the XID `xid` with `reply`, an RPC message.
+    ///
+    /// If `outstanding` is given, sunrpc has at most that many Calls outstanding from now on, but
+    /// at least 1 and at most [`SLOTS`]. Returns true if a Call with this XID waited for its reply
+    /// and had room for `reply`; otherwise no Call is completed.
+    ///
+    /// # Context
+    ///
+    /// Process context. Does not sleep.
+    ///
+    /// # Locking
+    ///
+    /// Takes `queue_lock` of the transport, and `transport_lock` inside it.
     pub fn complete(&self, xid: u32, reply: &[u8], outstanding: Option<u32>) -> bool {
         let xprt = self.0.as_ptr();
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_queue_lock(xprt) };
-        // Before the Call is over, and another one may go.
+        // The limit takes effect before the Call is completed: its end lets the next one be sent.
         if let Some(calls) = outstanding {
             self.limit(calls.clamp(1, SLOTS));
         }
-        // SAFETY: As above, and the lock is held.
+        // SAFETY: The transport is live, and its `queue_lock` is held.
         let rqst = unsafe { bindings::xprt_lookup_rqst(xprt, xid.to_be()) };
-        // SAFETY: A request is there as long as it is in the queue, which the lock protects.
+        // SAFETY: The request is live while it is in the queue, and the lock keeps it there.
         let done = !rqst.is_null() && unsafe { Self::fill(rqst, reply) };
-        // SAFETY: As locked above.
+        // SAFETY: `queue_lock` was taken above.
         unsafe { bindings::xprt_queue_unlock(xprt) };
         done
     }
 
+    /// Copies `reply` to the reply buffer of `rqst` and completes `rqst`. Returns false if the
+    /// buffer is too small.
+    ///
     /// # Safety
     ///
-    /// `rqst` waits for its reply, and the queue's lock is held.
+    /// - `rqst` waits for its reply.
+    /// - The caller holds `queue_lock` of its transport.
     unsafe fn fill(rqst: *mut bindings::rpc_rqst, reply: &[u8]) -> bool {
         let Ok(len) = c_int::try_from(reply.len()) else {
             return false;
         };
         // SAFETY: By the safety requirements of this function.
         let head = unsafe { &raw const (*rqst).rq_private_buf.head };
-        // SAFETY: As above.
+        // SAFETY: `head` points into `rqst`, which is live.
         let head = unsafe { head.cast::<bindings::kvec>().read() };
         if reply.len() > head.iov_len {
             return false;
         }
-        // SAFETY: `head` is valid for `iov_len` bytes, which are sunrpc's own.
+        // SAFETY: `head` is valid for writes of `iov_len` bytes, which is at least the length of
+        // `reply`. The memory belongs to sunrpc, so it does not overlap with `reply`.
         unsafe {
             core::ptr::copy_nonoverlapping(reply.as_ptr(), head.iov_base.cast(), reply.len())
         };
@@ -155,32 +200,39 @@ impl Channel {
         true
     }
 
-    /// Has Calls sent that could not be before, see [`Back::send`]. In process context; does not
-    /// sleep.
+    /// Makes sunrpc send the Calls for which [`Back::send`] has returned `EAGAIN`.
+    ///
+    /// # Context
+    ///
+    /// Process context. Does not sleep.
+    ///
+    /// # Locking
+    ///
+    /// Takes `transport_lock` of the transport.
     pub fn resume(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_write_space(self.0.as_ptr()) };
     }
 
-    /// Lets `calls` Calls be outstanding.
+    /// Sets the number of Calls that may be outstanding. Takes `transport_lock` of the transport.
     fn limit(&self, calls: u32) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_set_cwnd(self.0.as_ptr(), calls) };
     }
 }
 
 impl Clone for Channel {
     fn clone(&self) -> Self {
-        // SAFETY: By the type invariant.
+        // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_get(self.0.as_ptr()) };
-        // INVARIANT: As just taken.
+        // INVARIANT: The reference was taken above.
         Self(self.0)
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant this value owns a reference.
         unsafe { bindings::xprt_put(self.0.as_ptr()) };
     }
 }

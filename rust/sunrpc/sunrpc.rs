@@ -226,7 +226,7 @@
 
 pub mod backchannel;
 pub mod callback;
-mod carrier;
+mod callback_xprt;
 pub mod class;
 mod classes;
 pub mod inbox;
