@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `sunrpc` calls: the tables of operations, and the functions in them.
+//! The tables of operations that sunrpc calls, and the functions in them.
 //!
-//! They only translate: who calls, and in which context, is said at [`Listen`] and [`Connect`].
+//! The functions translate C arguments to Rust types and call [`Listen`] or [`Connect`], whose
+//! documentation names callers and contexts. A listener's table also has stubs for the operations
+//! of connections, and the other way round.
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
@@ -34,7 +36,7 @@ use support::{
     context::Context, //
 };
 
-/// The operations of listeners.
+/// The operations of listeners of type `L`.
 pub(super) struct ListenerOps<L>(PhantomData<L>);
 
 impl<L: Listen> ListenerOps<L> {
@@ -52,10 +54,13 @@ impl<L: Listen> ListenerOps<L> {
         ..pin_init::zeroed()
     };
 
+    /// Creates a listener, for `_svc_xprt_create`.
+    ///
     /// # Safety
     ///
-    /// The class is registered, `serv` and `net` are live, and `addr` is a socket address of
-    /// `_len` bytes: the caller is `_svc_xprt_create`.
+    /// - A [`Class`](class::Class) of `L` is registered, and the caller holds its module.
+    /// - `serv` and `net` are live.
+    /// - `addr` is an IPv4 or IPv6 socket address of `_len` bytes.
     unsafe extern "C" fn create(
         serv: *mut bindings::svc_serv,
         net: *mut bindings::net,
@@ -70,6 +75,12 @@ impl<L: Listen> ListenerOps<L> {
         }
     }
 
+    /// Creates a listener.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and the errors of [`Listen::create`].
+    ///
     /// # Safety
     ///
     /// As for [`Self::create`].
@@ -87,19 +98,21 @@ impl<L: Listen> ListenerOps<L> {
         let vacant = Vacant::new()?;
         let (data, inbox, local) = L::create(context, namespace, &addr)?;
         let class = class::registered::<L>().ok_or(ENODEV)?;
-        // SAFETY: The class has operations for listeners of type `L`, and lives while one of its
-        // transports does; the rest by the safety requirements of this function.
+        // SAFETY: The operations of `class` are those of this table. `class` outlives the
+        // transport, which holds its module. `net` and `serv` are live by the safety requirements.
         let xprt = unsafe { vacant.init(data, inbox, class, net, serv) };
         // SAFETY: `xprt` is live and not published; the address is valid.
         unsafe { bindings::xprt_set_addrs(xprt.as_ptr(), local.as_ptr(), core::ptr::null_mut()) };
-        // SAFETY: As above.
+        // SAFETY: `xprt` is live.
         unsafe { bindings::xprt_set_flag(xprt.as_ptr(), bindings::XPT_LISTENER) };
         Ok(xprt)
     }
 
+    /// Accepts the first connect request in the inbox, for `svc_handle_xprt`.
+    ///
     /// # Safety
     ///
-    /// `xprt` is a listener of type `L`: the caller is `svc_handle_xprt`.
+    /// - `xprt` is a live listener of type `L`.
     unsafe extern "C" fn accept(xprt: *mut bindings::svc_xprt) -> *mut bindings::svc_xprt {
         // SAFETY: By the safety requirements of this function.
         let listener = unsafe { Transport::<L, L::Item>::from_raw(xprt) };
@@ -110,11 +123,11 @@ impl<L: Listen> ListenerOps<L> {
         new.map_or(core::ptr::null_mut(), New::into_raw)
     }
 
-    /// Never reached: `svc_handle_xprt` asks a listener to accept.
+    /// Ends the turn of a listener. Not reached, as `svc_handle_xprt` makes a listener accept.
     ///
     /// # Safety
     ///
-    /// `rqstp` is the request of the calling thread.
+    /// - `rqstp` is the request of the calling thread.
     unsafe extern "C" fn recvfrom(rqstp: *mut bindings::svc_rqst) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let xprt = unsafe { (*rqstp).rq_xprt };
@@ -123,9 +136,11 @@ impl<L: Listen> ListenerOps<L> {
         0
     }
 
+    /// Detaches a listener, for `svc_delete_xprt`.
+    ///
     /// # Safety
     ///
-    /// `xprt` is a listener of type `L`.
+    /// - `xprt` is a live listener of type `L`.
     unsafe extern "C" fn detach(xprt: *mut bindings::svc_xprt) {
         // SAFETY: By the safety requirements of this function.
         let listener = unsafe { Transport::<L, L::Item>::from_raw(xprt) };
@@ -137,7 +152,7 @@ impl<L: Listen> ListenerOps<L> {
     }
 }
 
-/// The operations of connections.
+/// The operations of connections of type `C`.
 pub(super) struct ConnectionOps<C>(PhantomData<C>);
 
 impl<C: Connect> ConnectionOps<C> {
@@ -155,17 +170,22 @@ impl<C: Connect> ConnectionOps<C> {
         ..pin_init::zeroed()
     };
 
+    /// Receives the first Call in the inbox, for `svc_handle_xprt`. Returns its length in bytes, or
+    /// 0 if there is no Call.
+    ///
     /// # Safety
     ///
-    /// `rqstp` is the request of the calling thread, dispatched for a connection of type `C`.
+    /// - `rqstp` is the request of the calling thread.
+    /// - `rq_xprt` is a connection of type `C`, to which the thread has a reference.
     unsafe extern "C" fn recvfrom(rqstp: *mut bindings::svc_rqst) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let mut rqst = unsafe { Rqst::from_raw(rqstp) };
         let xprt = rqst.xprt();
-        // SAFETY: `xprt` is live: the thread has a reference to it.
+        // SAFETY: `xprt` is live, as the thread has a reference to it.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
         let call = transport.inbox.pop();
-        // SAFETY: `xprt` is busy on behalf of this thread. Another one may take the next Call.
+        // Called as early as possible, so that another thread can receive the next Call.
+        // SAFETY: `xprt` is live, and this thread has set `XPT_BUSY`.
         unsafe { bindings::svc_xprt_received(xprt) };
         rqst.begin();
         let Some(delivered) = call.and_then(|call| transport.data.recvfrom(call, rqst)) else {
@@ -175,15 +195,18 @@ impl<C: Connect> ConnectionOps<C> {
         unsafe { Rqst::from_raw(rqstp) }.hand_over(delivered)
     }
 
+    /// Sends the Reply to a Call, for `svc_send`.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::recvfrom`], and the results are encoded.
+    /// - As for [`Self::recvfrom`].
+    /// - `svc_process` has encoded the results in `rq_res`.
     unsafe extern "C" fn sendto(rqstp: *mut bindings::svc_rqst) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let mut rqst = unsafe { Rqst::from_raw(rqstp) };
-        // SAFETY: The transport is live: the thread has a reference to it.
+        // SAFETY: The transport is live, as the thread has a reference to it.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(rqst.xprt()) };
-        // SAFETY: Only `recvfrom` gives a request a context, which is a `C::Call`.
+        // SAFETY: `recvfrom` gives the requests of this transport contexts of type `C::Call`.
         if let Some(call) = unsafe { rqst.take_call::<C::Call>() } {
             // SAFETY: By the safety requirements of this function.
             let results = unsafe { Results::new(rqst) };
@@ -192,6 +215,8 @@ impl<C: Connect> ConnectionOps<C> {
         0
     }
 
+    /// Marks a payload in the results, for `svc_encode_result_payload`.
+    ///
     /// # Safety
     ///
     /// As for [`Self::recvfrom`].
@@ -202,13 +227,13 @@ impl<C: Connect> ConnectionOps<C> {
     ) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let mut rqst = unsafe { Rqst::from_raw(rqstp) };
-        // SAFETY: nfsd encodes results, so the request has its credentials.
+        // SAFETY: Results are being encoded, so the request was authenticated.
         let is_plain = unsafe { bindings::rqst_is_plain(rqst.raw()) };
-        // GSS integrity and privacy cover the results as they are encoded: nothing is taken out.
+        // GSS integrity and privacy protect the results as a whole: no part may be sent apart.
         if !is_plain {
             return 0;
         }
-        // SAFETY: Only `recvfrom` gives a request a context, which is a `C::Call`.
+        // SAFETY: `recvfrom` gives the requests of this transport contexts of type `C::Call`.
         if let Some(mut call) = unsafe { rqst.take_call::<C::Call>() } {
             C::result_payload(call.state_mut(), offset, len);
             rqst.put_call(call);
@@ -216,33 +241,41 @@ impl<C: Connect> ConnectionOps<C> {
         0
     }
 
+    /// Returns 1 if another Call may be received, for `svc_xprt_enqueue`.
+    ///
     /// # Safety
     ///
-    /// `xprt` is a connection of type `C`.
+    /// - `xprt` is a live connection of type `C`.
     unsafe extern "C" fn has_wspace(xprt: *mut bindings::svc_xprt) -> c_int {
         // SAFETY: By the safety requirements of this function.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
-        // SAFETY: As above.
+        // SAFETY: By the safety requirements of this function.
         let running = || unsafe { bindings::xprt_running(xprt) };
         c_int::from(transport.data.has_space(running))
     }
 
+    /// Releases a Call that gets no Reply, for `svc_xprt_release` and for deferred Calls.
+    ///
     /// # Safety
     ///
-    /// `xprt` is a connection of type `C`, and `ctxt` is null or one of its Calls.
+    /// - `xprt` is a live connection of type `C`.
+    /// - `ctxt` is null, or a context of this connection that the caller gives up.
     unsafe extern "C" fn release_ctxt(xprt: *mut bindings::svc_xprt, ctxt: *mut c_void) {
         if ctxt.is_null() {
             return;
         }
         // SAFETY: By the safety requirements of this function.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
-        // SAFETY: By the safety requirements of this function; C gives it back once.
+        // SAFETY: By the safety requirements of this function `ctxt` comes from `into_raw`, and is
+        // not used any more.
         transport.data.release(unsafe { C::Call::from_raw(ctxt) });
     }
 
+    /// Detaches a connection, for `svc_delete_xprt`.
+    ///
     /// # Safety
     ///
-    /// `xprt` is a connection of type `C`.
+    /// - `xprt` is a live connection of type `C`.
     unsafe extern "C" fn detach(xprt: *mut bindings::svc_xprt) {
         // SAFETY: By the safety requirements of this function.
         let transport = unsafe { Transport::<C, C::Call>::from_raw(xprt) };
@@ -250,7 +283,7 @@ impl<C: Connect> ConnectionOps<C> {
     }
 }
 
-/// A listener sends nothing.
+/// Returns 1: a listener sends no Replies, so it always has room for one.
 ///
 /// # Safety
 ///
@@ -259,15 +292,20 @@ unsafe extern "C" fn always(_xprt: *mut bindings::svc_xprt) -> c_int {
     1
 }
 
+/// Drops a transport, for `svc_xprt_put`.
+///
 /// # Safety
 ///
-/// `xprt` is a `Transport<T, I>` without references.
+/// - `xprt` is part of a `Transport<T, I>` from `Vacant::init`.
+/// - `xprt` has no references any more.
 unsafe extern "C" fn free<T, I>(xprt: *mut bindings::svc_xprt) {
     // CAST: `xprt` is the first field and `Transport` is `repr(C)`.
-    // SAFETY: By the safety requirements of this function; it was made from a box.
+    // SAFETY: By the safety requirements of this function; `Vacant::init` has made it from a box.
     drop(unsafe { KBox::<Transport<T, I>>::from_raw(xprt.cast()) });
 }
 
+/// Refuses to create a listener: the class of connections is not registered.
+///
 /// # Safety
 ///
 /// None.
@@ -281,6 +319,8 @@ unsafe extern "C" fn no_create(
     EINVAL.to_ptr()
 }
 
+/// Accepts nothing: a connection has no `XPT_CONN`.
+///
 /// # Safety
 ///
 /// None.
@@ -288,6 +328,8 @@ unsafe extern "C" fn no_accept(_xprt: *mut bindings::svc_xprt) -> *mut bindings:
     core::ptr::null_mut()
 }
 
+/// Refuses to send: a listener has no Calls.
+///
 /// # Safety
 ///
 /// None.
@@ -295,6 +337,8 @@ unsafe extern "C" fn no_rqst(_rqstp: *mut bindings::svc_rqst) -> c_int {
     EINVAL.to_errno()
 }
 
+/// Refuses a payload: a listener has no Calls.
+///
 /// # Safety
 ///
 /// None.
@@ -306,13 +350,15 @@ unsafe extern "C" fn no_payload(
     EINVAL.to_errno()
 }
 
-/// A listener has no Calls.
+/// Releases nothing: a listener has no Calls.
 ///
 /// # Safety
 ///
 /// None.
 unsafe extern "C" fn no_ctxt(_xprt: *mut bindings::svc_xprt, _ctxt: *mut c_void) {}
 
+/// Does nothing before a transport of a removed address is closed: closing it is enough.
+///
 /// # Safety
 ///
 /// None.
