@@ -357,7 +357,7 @@ unsafe extern "C" fn no_payload(
 /// None.
 unsafe extern "C" fn no_ctxt(_xprt: *mut bindings::svc_xprt, _ctxt: *mut c_void) {}
 
-/// Does nothing before a transport of a removed address is closed: closing it is enough.
+/// Does nothing: sunrpc closes the transports of a removed local address, which is enough.
 ///
 /// # Safety
 ///

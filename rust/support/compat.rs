@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The place for what differs between the supported kernels: errnos that the oldest one lacks.
+//! Differences between the supported kernels: errnos that the `kernel` crate of the oldest one
+//! lacks.
+//!
+//! C header: [`include/uapi/asm-generic/errno.h`](srctree/include/uapi/asm-generic/errno.h)
 
 use kernel::{
     bindings,
     prelude::*, //
 };
 
+/// Defines a function that returns an errno as an [`Error`].
 macro_rules! errno {
     ($(#[$doc:meta])* $name:ident, $errno:ident) => {
         $(#[$doc])*
@@ -18,22 +22,22 @@ macro_rules! errno {
 }
 
 errno!(
-    /// No connection (any more).
+    /// Returns `ENOTCONN`: the connection is closing or closed.
     enotconn,
     ENOTCONN
 );
 errno!(
-    /// No slot for a request.
+    /// Returns `EBADSLT`: sunrpc has no slot for a request.
     ebadslt,
     EBADSLT
 );
 errno!(
-    /// No buffer now.
+    /// Returns `ENOBUFS`: there is no buffer at the moment.
     enobufs,
     ENOBUFS
 );
 errno!(
-    /// The device lacks something that is needed here.
+    /// Returns `EOPNOTSUPP`: the device lacks a required feature.
     eopnotsupp,
     EOPNOTSUPP
 );

@@ -1,36 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a Call carries through nfsd in `rq_xprt_ctxt`.
+//! The context of a Call, which C holds in `rq_xprt_ctxt` while nfsd processes the Call.
+//!
+//! `rdma` implements [`Context`] for its Receive buffers and `sunrpc` stores them in requests, so
+//! the trait is below both.
+//!
+//! C header: [`include/linux/sunrpc/svc.h`](srctree/include/linux/sunrpc/svc.h)
 
 use kernel::ffi::c_void;
 
-/// An owner that C keeps as a pointer while nfsd works on a Call, and whose memory may hold the
-/// head of the Call meanwhile.
+/// The owner of a received message, which C holds as a pointer while nfsd processes the Call.
+///
+/// The head of the Call may lie in the message, see `sunrpc::rqst::Arg`.
 ///
 /// # Safety
 ///
-/// - `into_raw` returns a pointer that is not null, and `from_raw` takes it back.
-/// - The bytes that `message` names stay where they are, belong to this context alone, and may be
-///   read and written, from before `into_raw` until the context that `from_raw` returned is
-///   dropped. No reference to them lives while C has the context.
+/// - `into_raw` returns a pointer that is not null, and `from_raw` makes the same context of it.
+/// - The bytes that `message_raw` returns do not move, are valid for reads and writes, and belong
+///   to this context alone. That holds from before `into_raw` until the context that `from_raw` has
+///   returned is dropped.
+/// - No reference to these bytes exists while C holds the context.
 pub unsafe trait Context: Send + Sized {
-    /// What belongs to the Call beside its message.
+    /// The data of the class that belong to the Call, beside its message.
     type State;
 
-    /// Gives the context to C.
+    /// Converts the context to a pointer, which owns it.
     fn into_raw(self) -> *mut c_void;
 
-    /// Takes the context back.
+    /// Converts a pointer back to the context.
     ///
     /// # Safety
     ///
     /// - `ptr` comes from [`Context::into_raw`] of the same type.
-    /// - It has not been taken back before.
+    /// - `ptr` was not converted back before.
     unsafe fn from_raw(ptr: *mut c_void) -> Self;
 
-    /// What belongs to the Call beside its message.
+    /// Returns the data of the class that belong to the Call.
     fn state_mut(&mut self) -> &mut Self::State;
 
-    /// The start and the length of the received message.
+    /// Returns the address of the received message and its length in bytes.
     fn message_raw(&self) -> (*mut u8, usize);
 }

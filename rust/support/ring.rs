@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue that was given its room beforehand: pushing to it never allocates.
+//! Bounded queues whose memory is allocated in advance, so that pushing never allocates.
+//!
+//! `svcrdma_proto::ring` has the queue itself; this module adds the kernel's memory. There is no C
+//! header: the kernel's `kfifo` only holds plain data.
 
 use core::ops::{
     Deref,
@@ -8,26 +11,26 @@ use core::ops::{
 };
 use kernel::prelude::*;
 
-/// A first-in-first-out queue of bounded length. Dropping it sleeps.
+/// A first-in-first-out queue of bounded length. Dropping it may sleep.
 pub struct Ring<T>(svcrdma_proto::ring::Ring<KVVec<Option<T>>>);
 
-/// An item that a queue did not take, and why.
+/// An item that a queue has refused, with the reason.
 pub enum Refused<T> {
     /// The queue has no room.
     Full(T),
-    /// The queue takes no more items: what it belongs to is closing.
+    /// The queue refuses all items, because its owner is closing.
     Closed(T),
 }
 
 impl<T> Refused<T> {
-    /// Returns the item.
+    /// Returns the refused item.
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(item) | Self::Closed(item) => item,
         }
     }
 
-    /// Replaces the item.
+    /// Replaces the item with `f(item)` and keeps the reason.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U> {
         match self {
             Self::Full(item) => Refused::Full(f(item)),
@@ -37,8 +40,12 @@ impl<T> Refused<T> {
 }
 
 impl<T> Ring<T> {
-    /// Makes a queue for `capacity` items. May sleep.
-    // Not inlined: tests lower the capacity, as a queue that is full must not lose what it refuses.
+    /// Creates a queue for up to `capacity` items. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    // Not inlined: tests lower the capacity by a probe on this function, to fill queues.
     #[inline(never)]
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         let mut slots = KVVec::with_capacity(capacity, GFP_KERNEL)?;
@@ -48,7 +55,7 @@ impl<T> Ring<T> {
         Ok(Self(svcrdma_proto::ring::Ring::new(slots)))
     }
 
-    /// Makes a queue without room.
+    /// Creates a queue that refuses every item. Does not allocate.
     pub fn none() -> Self {
         Self(svcrdma_proto::ring::Ring::new(KVVec::new()))
     }

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parts of the kernel that its `kernel` crate does not cover yet and that both `rdma` and `sunrpc`, or
-//! the transport, need.
+//! The parts of the kernel that its `kernel` crate does not cover yet and that this module needs.
 //!
-//! `rdma` and `sunrpc` do not depend on each other. Pages pass between them as the types of [`page`].
+//! Each module would be a module of the `kernel` crate, or become unnecessary with one:
+//!
+//! | module | content | missing in the `kernel` crate |
+//! |---|---|---|
+//! | [`addr`] | socket addresses, network namespaces | `struct sockaddr`, `struct net` |
+//! | [`compat`] | differences between the supported kernels | some errnos in older kernels |
+//! | [`context`] | the trait of a Call that C holds while nfsd processes it | |
+//! | [`debugfs`] | files in debugfs | files that hold their module while they are open |
+//! | [`page`] | owned pages, byte streams over pages | shared ownership of pages by reference count |
+//! | [`pernet`] | one value for each network namespace | `struct pernet_operations` |
+//! | [`ring`] | bounded queues that never allocate | preallocated queues |
+//! | [`sysctl`] | numbers below `/proc/sys` | `struct ctl_table` |
+//! | [`trace`] | the trace events of this module | |
+//! | [`workqueue`] | workqueues of the module, periodic work | creating a workqueue; delayed work that repeats |
+//!
+//! The crate lies below `rdma`, `sunrpc` and the transport. `rdma` and `sunrpc` do not depend on
+//! each other: pages pass between them as the types of [`page`], and Calls as a [`context`].
+//!
+//! C headers: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h),
+//! [`include/linux/rcupdate.h`](srctree/include/linux/rcupdate.h)
 
 pub mod addr;
 pub mod compat;
@@ -19,16 +37,22 @@ pub mod workqueue;
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";
 
-/// Whether a line may go to the log now: at most ten in five seconds.
+/// Returns true if a line may be logged now: at most ten lines in five seconds, for the whole
+/// module. Any context.
 pub fn ratelimit() -> bool {
     // SAFETY: The function has no preconditions.
     unsafe { bindings::ratelimit() }
 }
 
-/// Waits until each task has slept voluntarily or returned to user space (`synchronize_rcu_tasks`): no
-/// task is still in a function that it was in before, not even preempted. Sleeps, for about a quarter of
-/// a second.
+/// Waits until each task of the system has slept voluntarily or returned to user space
+/// (`synchronize_rcu_tasks`).
+///
+/// Afterwards no task is still in a function that it was in before the call, not even preempted.
+///
+/// # Context
+///
+/// Process context. Sleeps for about a quarter of a second.
 pub fn wait_for_tasks() {
-    // SAFETY: The function has no preconditions but that it may sleep.
+    // SAFETY: The function may sleep, and has no other precondition.
     unsafe { bindings::wait_for_tasks() };
 }

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trace events: one safe function each, a NOP while nobody listens.
+//! The trace events of this module: one safe function for each event.
 //!
-//! The events are in [`include/trace/events/svcrdma_rs.h`](../../include/trace/events/svcrdma_rs.h).
+//! A function costs a patched branch while its event is disabled. All functions may be called in
+//! any context. `conn` is the number of the connection, which also stands in the log and in
+//! debugfs.
+//!
+//! C header: [`include/trace/events/svcrdma_rs.h`](../../include/trace/events/svcrdma_rs.h)
 
 use kernel::jump_label::static_branch_unlikely;
 
-/// Defines the function of an event, from the names of its tracepoint and of its C function.
+/// Defines the function of an event: its name, its tracepoint, and the C function that records it.
 macro_rules! event {
     ($(#[$doc:meta])* $name:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
         pub fn $name($($arg: $ty),*) {
-            // SAFETY: A tracepoint is a static of this module, and its key may be read any time.
-            let listening = unsafe {
+            // SAFETY: The tracepoint is a static variable of this module.
+            let is_enabled = unsafe {
                 static_branch_unlikely!(bindings::$key, kernel::bindings::tracepoint, key)
             };
-            if listening {
-                // SAFETY: The event takes its arguments by value.
+            if is_enabled {
+                // SAFETY: The function takes its arguments by value, and has no precondition.
                 unsafe { bindings::$call($($arg),*) };
             }
         }
@@ -24,50 +28,58 @@ macro_rules! event {
 }
 
 event!(
-    /// A connection was accepted (`status` 0) or could not be (an errno); bytes and credits.
+    /// Records that a connect request was accepted, or that accepting it has failed.
+    ///
+    /// `status` is 0 or a negative errno. `receive` and `send` are the inline thresholds in bytes,
+    /// `credits` is the initial grant.
     accept,
     __tracepoint_svcrdma_rs_accept,
     rust_do_trace_svcrdma_rs_accept,
     (conn: u64, status: i32, receive: u32, send: u32, credits: u32)
 );
 event!(
-    /// A Call was received: `len` bytes in the message, `read` in its Read chunks, so many Write
-    /// chunks, and whether (1) there is a Reply chunk.
+    /// Records a received Call, in a message of `len` bytes.
+    ///
+    /// `read` is the number of bytes in pages once the Read chunks are pulled, `writes` the number
+    /// of Write chunks, and `reply` is 1 if there is a Reply chunk.
     call,
     __tracepoint_svcrdma_rs_call,
     rust_do_trace_svcrdma_rs_call,
     (conn: u64, xid: u32, len: u32, read: u32, writes: u32, reply: u32)
 );
 event!(
-    /// A reply of `len` bytes is sent, `sent` of them inline.
+    /// Records that a Reply of `len` bytes is sent, `sent` bytes of it inline. `credits` is the
+    /// grant.
     reply,
     __tracepoint_svcrdma_rs_reply,
     rust_do_trace_svcrdma_rs_reply,
     (conn: u64, xid: u32, len: u32, sent: u32, credits: u32)
 );
 event!(
-    /// A connection starts to close.
+    /// Records that a connection starts to close. `cause` and `detail` are those of the close
+    /// reason.
     close,
     __tracepoint_svcrdma_rs_close,
     rust_do_trace_svcrdma_rs_close,
     (conn: u64, reason: u32, detail: i32)
 );
 event!(
-    /// The hardware half of a connection is gone.
+    /// Records that the endpoint of a connection was destroyed.
     dead,
     __tracepoint_svcrdma_rs_dead,
     rust_do_trace_svcrdma_rs_dead,
     (conn: u64)
 );
 event!(
-    /// A message of `len` bytes could not be decoded or served.
+    /// Records that a message of `len` bytes could not be decoded or served. `reason` is the number
+    /// of a decoding error.
     malformed,
     __tracepoint_svcrdma_rs_malformed,
     rust_do_trace_svcrdma_rs_malformed,
     (conn: u64, xid: u32, reason: u32, len: u32)
 );
 event!(
-    /// A reply of `len` bytes fits nowhere.
+    /// Records that a Reply of `len` bytes fits neither inline nor in the chunks of the client.
     refused,
     __tracepoint_svcrdma_rs_refused,
     rust_do_trace_svcrdma_rs_refused,
