@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages, and byte streams laid over them: what `sunrpc` and `rdma` hand each other.
+//! Owned pages, and byte streams over pages.
+//!
+//! `sunrpc` moves the pages of Calls and Replies in and out of nfsd's requests as [`Stream`]s, and
+//! `rdma` maps the same streams for DMA. `kernel::page::Page` does not fit: it frees its page when
+//! it is dropped, but pages of a Reply may have other owners, such as the page cache.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h)
 
@@ -15,7 +19,8 @@ use kernel::prelude::*;
 
 pub use kernel::page::PAGE_SIZE;
 
-/// One reference to a page of order 0, or to one page of a large folio.
+/// One reference to a page of order 0, or to one page of a large folio. Other references may exist.
+///
 ///
 /// # Invariants
 ///
@@ -24,35 +29,35 @@ pub use kernel::page::PAGE_SIZE;
 #[repr(transparent)]
 pub struct OwnedPage(NonNull<bindings::page>);
 
-// SAFETY: A reference to a page belongs to no thread.
+// SAFETY: A reference to a page may be put on any thread.
 unsafe impl Send for OwnedPage {}
-// SAFETY: A shared `OwnedPage` only gives reads of the page's address and state.
+// SAFETY: A shared `OwnedPage` only reads the address and the state of the page.
 unsafe impl Sync for OwnedPage {}
 
 impl OwnedPage {
-    /// Takes over one reference.
+    /// Takes over one reference to `page`.
     ///
     /// # Safety
     ///
-    /// - `page` is a valid page of the linear map.
-    /// - The caller owns a reference to it and gives it away.
+    /// - `page` is a valid page in the kernel's linear map.
+    /// - The caller owns a reference to `page` and gives it up.
     pub unsafe fn from_raw(page: NonNull<bindings::page>) -> Self {
         // INVARIANT: By the safety requirements of this function.
         Self(page)
     }
 
-    /// The page, whose reference stays here.
+    /// Returns the C structure. `self` keeps its reference.
     pub fn as_ptr(&self) -> *mut bindings::page {
         self.0.as_ptr()
     }
 
-    /// The address of the first byte, which stays valid as long as `self` does.
+    /// Returns the address of the first byte. It is valid as long as `self` lives.
     pub fn address(&self) -> *mut u8 {
         // SAFETY: By the type invariant the page is valid and in the linear map.
         unsafe { bindings::page_address(self.as_ptr()) }.cast()
     }
 
-    /// Whether this could be a [`FreshPage`].
+    /// Returns true if the page meets the invariants of a [`FreshPage`].
     fn is_private(&self) -> bool {
         // SAFETY: By the type invariant the page is valid.
         unsafe { bindings::page_is_private(self.as_ptr()) }
@@ -66,36 +71,39 @@ impl Drop for OwnedPage {
     }
 }
 
-/// A page that nobody else has, so that it may be written, by us or by a device.
+/// A page with a single owner, which the CPU and devices may write to.
 ///
 /// # Invariants
 ///
-/// There is no other reference to the page, and neither page cache nor LRU know it.
+/// There is no other reference to the page, and the page is neither in a page cache nor on an LRU
+/// list.
 #[repr(transparent)]
 pub struct FreshPage(OwnedPage);
 
-/// How hard to try to get memory.
+/// The effort of a page allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// Not very: where freeing memory may wait for us, or where there is another time.
+    /// Fails rather than retries reclaim (`__GFP_NORETRY`). For callers that reclaim may wait for,
+    /// and for callers that try again later.
     Little,
-    /// As the kernel does for any other page, so that it hardly ever fails.
+    /// Retries reclaim as long as the kernel does by default, so that the allocation rarely fails.
     Full,
 }
 
 impl FreshPage {
-    /// Allocates a page, zeroed if the kernel is configured so. May sleep.
+    /// Allocates a page, without a warning in the log if that fails. The page is not zeroed, unless
+    /// the kernel is configured to zero all pages. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    // Of its own: tests have all that it allocates fail.
+    // Not inlined: tests make allocations fail by a probe on this function.
     #[inline(never)]
     pub fn new(effort: Effort) -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let page = unsafe { bindings::alloc_page(effort == Effort::Full) };
-        // INVARIANT: A newly allocated page has one reference, which is the caller's, and is in
-        // the linear map since the allocation did not ask for high memory.
+        // INVARIANT: A newly allocated page has one reference, which the caller owns. It is in the
+        // linear map, as the allocation did not ask for high memory.
         let page = NonNull::new(page).map(OwnedPage);
         page.map(Self).ok_or(ENOMEM)
     }
@@ -109,38 +117,42 @@ impl Deref for FreshPage {
     }
 }
 
-/// Bytes that follow each other over consecutive pages of a [`Stream`].
+/// A contiguous run of bytes of a [`Stream`], which may span several consecutive pages.
 #[derive(Clone, Copy, Default)]
 pub struct Part {
-    /// Index of the page with the first byte.
+    /// The index of the page with the first byte.
     pub page: usize,
-    /// Where in that page the first byte is, less than [`PAGE_SIZE`].
+    /// The offset of the first byte in that page, less than [`PAGE_SIZE`].
     pub offset: usize,
-    /// Number of bytes.
+    /// The number of bytes.
     pub len: usize,
 }
 
-/// Bytes of a [`Stream`] that are in one page.
+/// A contiguous run of bytes of a [`Stream`] within one page.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// Index of the page.
+    /// The index of the page.
     pub page: usize,
-    /// Where in the page.
+    /// The offset of the first byte in the page.
     pub offset: usize,
-    /// Number of bytes, not 0.
+    /// The number of bytes, not 0.
     pub len: usize,
 }
 
 /// The number of parts: the head, the pages and the tail of an `xdr_buf`.
 const PARTS: usize = 3;
 
-/// A byte stream over pages that this value owns.
+/// Pages, and a byte stream that is laid out over them.
 ///
-/// The capacity is given once and never grows, so nothing is allocated on the way of a Call.
+/// The stream owns one reference to each page. It is the concatenation of up to three parts, each
+/// of which is a run of bytes in consecutive pages. The room for pages is allocated once and never
+/// grows, so nothing is allocated while a Call is processed.
+///
+/// A stream is *fresh* if no page has another owner. Only then may the pages be written.
 ///
 /// # Invariants
 ///
-/// While `fresh`, each page could be a [`FreshPage`].
+/// While `fresh` is true, each page meets the invariants of [`FreshPage`].
 pub struct Stream {
     pages: KVec<OwnedPage>,
     fresh: bool,
@@ -148,7 +160,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Makes an empty stream with room for `pages` pages. May sleep.
+    /// Creates an empty stream with room for `pages` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn with_capacity(pages: usize) -> Result<Self> {
         // INVARIANT: There is no page.
         Ok(Self {
@@ -158,65 +174,72 @@ impl Stream {
         })
     }
 
-    /// The number of pages there is room for.
+    /// Returns the number of pages that the stream has room for.
     pub fn capacity(&self) -> usize {
         self.pages.capacity()
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub fn pages(&self) -> &[OwnedPage] {
         self.pages.as_slice()
     }
 
-    /// The pages, to exchange.
+    /// Returns the pages, for exchanging them with others. The stream is not fresh afterwards.
     pub fn pages_mut(&mut self) -> &mut [OwnedPage] {
         self.fresh = false;
         self.pages.as_mut_slice()
     }
 
-    /// Whether nobody else has any of the pages: they may be written.
+    /// Returns true if the stream is fresh: no page has another owner.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Adds a page; gives it back when there is no room.
+    /// Appends a page. The stream stays fresh if it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the page if the stream has no room.
     pub fn push(&mut self, page: FreshPage) -> Result<(), FreshPage> {
-        // INVARIANT: `fresh` stays as it is: this page is.
+        // INVARIANT: `page` meets the invariants of `FreshPage`, so `fresh` may stay true.
         self.add(page.0).map_err(FreshPage)
     }
 
-    /// Adds a page that others may have as well; gives it back when there is no room.
+    /// Appends a page that may have other owners. The stream is not fresh afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Returns the page if the stream has no room.
     pub fn push_shared(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
         self.fresh = false;
         self.add(page)
     }
 
+    /// Appends a page, or returns it if the stream has no room.
     fn add(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
-        if self.pages.len() == self.pages.capacity() {
-            return Err(page);
-        }
-        // The room was just checked, and the error would only drop the page.
         self.pages.push_within_capacity(page).map_err(|e| e.0)
     }
 
-    /// Takes the last page out, if the pages are fresh.
+    /// Removes and returns the last page. Returns `None` if the stream is empty or not fresh.
     pub fn pop(&mut self) -> Option<FreshPage> {
         if !self.fresh {
             return None;
         }
-        // INVARIANT: By the type invariant of `self`.
+        // INVARIANT: The stream is fresh, so by its invariant the page meets those of `FreshPage`.
         self.pages.pop().map(FreshPage)
     }
 
-    /// Drops all pages.
+    /// Drops all pages. The stream is fresh afterwards.
     pub fn clear(&mut self) {
         self.pages.clear();
         // INVARIANT: There is no page.
         self.fresh = true;
     }
 
-    /// Puts a new page in the place of each that somebody else has a reference to, as far as there is
-    /// memory. Returns how many pages are lost for want of it. May sleep.
+    /// Makes the stream fresh: replaces each page that has another owner with a new page.
+    ///
+    /// If the allocation of a new page fails, the stream loses the old page without a replacement.
+    /// Returns the number of pages that were lost. May sleep.
     pub fn renew(&mut self) -> usize {
         let before = self.pages.len();
         let mut i: usize = 0;
@@ -230,17 +253,17 @@ impl Stream {
                 Err(_) => drop(self.pages.remove(i)),
             }
         }
-        // INVARIANT: All pages that are left were private, or are new.
+        // INVARIANT: Each page that is left was private or is new.
         self.fresh = true;
         before.saturating_sub(self.pages.len())
     }
 
-    /// Says where the bytes lie, in their order.
+    /// Lays the stream out as the concatenation of `parts`.
     pub fn lay(&mut self, parts: [Part; PARTS]) {
         self.parts = parts;
     }
 
-    /// Says that the stream is the first `len` bytes of the pages.
+    /// Lays the stream out as the first `len` bytes of the pages.
     pub fn lay_flat(&mut self, len: usize) {
         let part = Part {
             page: 0,
@@ -250,7 +273,8 @@ impl Stream {
         self.lay([part, Part::default(), Part::default()]);
     }
 
-    /// The piece at byte `at` of the stream, `max` bytes or shorter; none beyond its end.
+    /// Returns the piece that starts at byte `at` of the stream, with at most `max` bytes. Returns
+    /// `None` beyond the end of the stream.
     pub fn piece(&self, at: usize, max: usize) -> Option<Piece> {
         let mut at = at;
         for part in &self.parts {
@@ -268,26 +292,29 @@ impl Stream {
         None
     }
 
-    /// Copies `bytes` to byte `at` of the stream, as far as the stream goes and if it is fresh.
+    /// Copies `bytes` to the stream from byte `at` on. Bytes beyond the end of the stream are
+    /// ignored, and all bytes if the stream is not fresh.
     pub fn fill(&mut self, at: usize, bytes: &[u8]) {
         self.for_each_piece(at..at.saturating_add(bytes.len()), |to, done, len| {
             if let Some(from) = bytes.get(done..).and_then(|rest| rest.get(..len)) {
-                // SAFETY: `to` is valid for `len` bytes by `for_each_piece`, and a slice of Rust
-                // memory does not overlap with a page that this stream owns.
+                // SAFETY: `for_each_piece` promises that `to` is valid for writes of `len` bytes.
+                // The page is fresh and belongs to this stream, so it does not overlap with
+                // `bytes`.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, len) };
             }
         });
     }
 
-    /// The big-endian word at byte `at` of the stream; none beyond its end, or if it is not fresh.
+    /// Returns the big-endian word at byte `at` of the stream. Returns `None` beyond the end of the
+    /// stream, or if the stream is not fresh.
     pub fn word(&mut self, at: usize) -> Option<u32> {
         let mut bytes = [0; 4];
         let mut copied = 0;
         self.for_each_piece(at..at.saturating_add(bytes.len()), |from, done, len| {
             if let Some(to) = bytes.get_mut(done..).and_then(|rest| rest.get_mut(..len)) {
-                // SAFETY: `from` is valid for `len` bytes by `for_each_piece`, and they are
-                // initialised, as the page comes from C; `to`, which is Rust memory of that length,
-                // does not overlap with a page that this stream owns.
+                // SAFETY: `for_each_piece` promises that `from` is valid for reads of `len` bytes;
+                // the page comes from C, so Rust treats them as initialised. `to` has `len` bytes
+                // on the stack, so it does not overlap with a page.
                 unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), len) };
                 copied = done.saturating_add(len);
             }
@@ -295,18 +322,19 @@ impl Stream {
         (copied == bytes.len()).then(|| u32::from_be_bytes(bytes))
     }
 
-    /// Sets `len` bytes from byte `at` of the stream to zero, as far as the stream goes and if it
-    /// is fresh.
+    /// Sets `len` bytes from byte `at` of the stream on to zero. Bytes beyond the end of the stream
+    /// are ignored, and all bytes if the stream is not fresh.
     pub fn zero(&mut self, at: usize, len: usize) {
         self.for_each_piece(at..at.saturating_add(len), |to, _, len| {
-            // SAFETY: `to` is valid for `len` bytes by `for_each_piece`.
+            // SAFETY: `for_each_piece` promises that `to` is valid for writes of `len` bytes.
             unsafe { core::ptr::write_bytes(to, 0, len) };
         });
     }
 
-    /// Calls `f` with the address, the bytes done so far, and the length of each piece of `range`,
-    /// if the stream is fresh; the address is valid for reads and writes of that length while `f`
-    /// runs.
+    /// Calls `f` for each piece of `range`, if the stream is fresh.
+    ///
+    /// The arguments of `f` are the address of the piece, the number of bytes of `range` before it,
+    /// and its length. While `f` runs, the address is valid for reads and writes of that length.
     fn for_each_piece(&mut self, range: Range<usize>, mut f: impl FnMut(*mut u8, usize, usize)) {
         let mut at = range.start;
         while self.fresh && at < range.end {
@@ -316,7 +344,7 @@ impl Stream {
             let Some(page) = self.pages.get(piece.page) else {
                 return;
             };
-            // `piece.offset + piece.len` is at most `PAGE_SIZE`.
+            // In bounds: `piece.offset + piece.len` is at most `PAGE_SIZE`.
             f(
                 page.address().wrapping_add(piece.offset),
                 at.saturating_sub(range.start),
