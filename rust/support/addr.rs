@@ -2,7 +2,8 @@
 
 //! Socket addresses and network namespaces.
 //!
-//! C header: [`include/linux/sunrpc/addr.h`](srctree/include/linux/sunrpc/addr.h)
+//! C headers: [`include/linux/sunrpc/addr.h`](srctree/include/linux/sunrpc/addr.h),
+//! [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
 use core::{
     marker::PhantomData,
@@ -16,62 +17,64 @@ use kernel::{
 /// The size of a `struct sockaddr_storage`.
 const STORAGE: usize = size_of::<bindings::__kernel_sockaddr_storage>();
 
-/// A copy of an IPv4 or IPv6 socket address; what is beyond the address is 0.
+/// A copy of an IPv4 or IPv6 socket address, in the size of a `struct sockaddr_storage`.
 ///
 /// # Invariants
 ///
-/// The bytes are those of a socket address.
+/// The value starts with a `struct sockaddr_in` or `struct sockaddr_in6`; the other bytes are 0.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Addr([u8; STORAGE]);
 
 impl Addr {
-    /// Copies the address.
+    /// Copies the address that `addr` points to.
     ///
     /// # Safety
     ///
-    /// `addr` is valid for reads of as many bytes as its family has, which is IPv4 or IPv6 (for
-    /// another one `svc_addr_len` is a BUG), and nobody writes there.
+    /// - The family of `addr` is IPv4 or IPv6; `svc_addr_len` has a `BUG` for others.
+    /// - `addr` is valid for reads of the size of its family, and nothing writes to it meanwhile.
     pub unsafe fn from_raw(addr: *const bindings::sockaddr) -> Self {
         // SAFETY: By the safety requirements of this function.
         let len = unsafe { bindings::addr_len(addr) };
-        // INVARIANT: As copied below.
+        // INVARIANT: The address is copied below.
         let mut this = Self([0; STORAGE]);
         let len = len.min(STORAGE);
-        // SAFETY: `addr` is valid for `len` bytes by the safety requirements of this function, and
-        // `len` is no more than what there is room for.
+        // SAFETY: `addr` is valid for reads of `len` bytes by the safety requirements of this
+        // function, and `this` has room for `STORAGE` bytes, which is at least `len`.
         unsafe { core::ptr::copy_nonoverlapping(addr.cast::<u8>(), this.0.as_mut_ptr(), len) };
         this
     }
 
-    /// The same, of `id`: a link-local address gets its interface.
+    /// Copies an address of the CM ID `id`. A link-local IPv6 address gets the interface of `id` as
+    /// its scope, which the connection manager does not fill in.
     ///
     /// # Safety
     ///
-    /// As for [`Self::from_raw`]; `id` is live, and bound to a device if it has one.
+    /// - As for [`Self::from_raw`].
+    /// - `id` is live, and its address is not changing.
     pub unsafe fn of_id(addr: *const bindings::sockaddr, id: *const bindings::rdma_cm_id) -> Self {
         // SAFETY: By the safety requirements of this function.
         let mut this = unsafe { Self::from_raw(addr) };
-        // SAFETY: There is room for any socket address; `id` by the safety requirements of this
-        // function.
+        // SAFETY: `this` is a socket address by the type invariant, and `id` is live by the safety
+        // requirements of this function.
         unsafe { bindings::addr_set_scope(this.0.as_mut_ptr().cast(), id) };
         this
     }
 
-    /// Returns true if both are addresses of the same host, whatever the ports are.
+    /// Returns true if both addresses are equal, without regard to their ports.
     pub fn is_same_host(&self, other: &Self) -> bool {
         // SAFETY: Both addresses are valid by the type invariant, and only read.
         unsafe { bindings::addr_same_host(self.as_ptr(), other.as_ptr()) }
     }
 
-    /// The address for C, which only reads it.
+    /// Returns a pointer to the address. C may only read the address through it.
     pub fn as_ptr(&self) -> *mut bindings::sockaddr {
         self.0.as_ptr().cast_mut().cast()
     }
 }
 
 impl fmt::Display for Addr {
-    /// Prints the address with its port.
+    /// Writes the address with its port.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0u8; 64];
         // SAFETY: `text` is valid for writes of its length, and the address is valid.
@@ -82,28 +85,35 @@ impl fmt::Display for Addr {
     }
 }
 
-/// A network namespace that lives for `'a`.
+/// A borrowed network namespace.
+///
+/// # Invariants
+///
+/// The namespace is live for `'a`.
 #[derive(Clone, Copy)]
 pub struct Net<'a>(NonNull<bindings::net>, PhantomData<&'a ()>);
 
 impl Net<'_> {
+    /// Borrows a network namespace.
+    ///
     /// # Safety
     ///
-    /// `net` is live for `'a`.
+    /// - `net` is live for `'a`.
     pub unsafe fn from_raw(net: NonNull<bindings::net>) -> Self {
+        // INVARIANT: By the safety requirements of this function.
         Self(net, PhantomData)
     }
 
-    /// The namespace for C.
+    /// Returns the C structure.
     pub fn as_ptr(self) -> *mut bindings::net {
         self.0.as_ptr()
     }
 
-    /// Takes a reference.
+    /// Takes a reference to the namespace.
     pub fn keep(self) -> OwnedNet {
-        // SAFETY: By the type's lifetime the namespace is live.
+        // SAFETY: By the type invariant the namespace is live.
         unsafe { bindings::net_get(self.as_ptr()) };
-        // INVARIANT: As just taken.
+        // INVARIANT: The reference was taken above.
         OwnedNet(self.0)
     }
 }
@@ -115,21 +125,22 @@ impl Net<'_> {
 /// This value owns one reference.
 pub struct OwnedNet(NonNull<bindings::net>);
 
-// SAFETY: The reference count is atomic, and nothing else is done with it here.
+// SAFETY: The reference count is atomic.
 unsafe impl Send for OwnedNet {}
-// SAFETY: As above.
+// SAFETY: A shared `OwnedNet` only gives the pointer, and the reference count is atomic.
 unsafe impl Sync for OwnedNet {}
 
 impl OwnedNet {
-    /// The namespace.
+    /// Borrows the namespace.
     pub fn get(&self) -> Net<'_> {
+        // INVARIANT: By the type invariant the namespace is live as long as `self` is borrowed.
         Net(self.0, PhantomData)
     }
 }
 
 impl Drop for OwnedNet {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant this value owns a reference.
         unsafe { bindings::net_put(self.0.as_ptr()) };
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is one of for each network namespace, with its folder in `/proc/sys`.
+//! One value for each network namespace, with a directory of the namespace in `/proc/sys`.
 //!
-//! Both are made and dropped on the threads that make and destroy namespaces, or that load and
-//! unload us, which may sleep.
+//! # Context
+//!
+//! Process context; may sleep. A value and its directory are created and dropped by the tasks that
+//! create and destroy the namespace, or that load and unload the module.
 //!
 //! C headers: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h),
 //! [`include/net/netns/generic.h`](srctree/include/net/netns/generic.h)
@@ -38,39 +40,44 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What there is to say of a namespace. It cannot be had itself here: one that is being made, or that
-/// ends as we are loaded, has no references that could be added to.
+/// The properties of a network namespace for which a value is created.
+///
+/// This is not the namespace itself: a namespace that is being created or destroyed has no
+/// references that more could be added to.
 #[derive(Clone, Copy)]
 pub struct Namespace {
-    /// Whether it is the host's, the one that there was first.
+    /// True for the initial namespace, that of the host.
     pub is_initial: bool,
-    /// Its number, which `lsns` and the links in `/proc/PID/ns` show.
+    /// The inode number, which `lsns` and the links in `/proc/PID/ns` show.
     pub number: u32,
 }
 
-/// What a namespace has one of.
+/// A type with one value for each network namespace.
 pub trait Namespaced: Files + Sized {
-    /// Makes that of `namespace`. May sleep.
+    /// Creates the value of `namespace`. May sleep.
     ///
     /// # Errors
     ///
-    /// Any: there will be no such namespace then, or no [`PerNet`] where there is one already.
+    /// Any errno. Then the namespace is not created, or [`PerNet::register`] fails if the namespace
+    /// exists already.
     fn new(namespace: Namespace) -> Result<Arc<Self>>;
 }
 
-/// The number under which namespaces have it, as the functions below are told nothing but the
-/// namespace.
+/// The ID of the slot in each `struct net`, which `register_pernet_subsys` assigns.
+///
+/// It is static because `init` and `exit` are not told for which [`PerNet`] they are called.
 static ID: Atomic<u32> = Atomic::new(0);
 
-/// Whether there is a [`PerNet`].
+/// True while a [`PerNet`] is registered.
 static TAKEN: AtomicFlag = AtomicFlag::new(false);
 
-/// A `T` for each network namespace; dropping it takes them off all namespaces.
+/// The values of type `T` of all network namespaces. Dropping it removes the values and their
+/// directories from all namespaces.
 ///
 /// # Invariants
 ///
-/// `operations` are registered: each namespace that can be used has, in its slot [`ID`], a pointer
-/// that is a `KBox<Sysctl<T>>`.
+/// `operations` are registered. Each namespace that is in use has in its slot [`ID`] a pointer that
+/// `KBox::<Sysctl<T>>::into_raw` has returned.
 #[pin_data(PinnedDrop)]
 pub struct PerNet<T: Namespaced> {
     #[pin]
@@ -78,17 +85,19 @@ pub struct PerNet<T: Namespaced> {
     _values: PhantomData<T>,
 }
 
-// SAFETY: Folders may be dropped on any thread.
+// SAFETY: A `Sysctl<T>` may be dropped on any thread.
 unsafe impl<T: Namespaced> Send for PerNet<T> {}
-// SAFETY: A shared `PerNet` offers nothing but `Arc`s of `T`, which are `Send` and `Sync`.
+// SAFETY: A shared `PerNet` only gives `Arc<T>`, and `T` is `Send` and `Sync`.
 unsafe impl<T: Namespaced> Sync for PerNet<T> {}
 
 impl<T: Namespaced> PerNet<T> {
-    /// Makes those of the namespaces that there are, and later of each that comes. May sleep.
+    /// Creates a value for each existing namespace now, and for each new namespace later. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` for a second one, `ENOMEM`, and those of [`Namespaced::new`].
+    /// - `EBUSY` if a [`PerNet`] is registered already.
+    /// - `ENOMEM`, and the errors of [`Namespaced::new`].
     pub fn register() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             _values: PhantomData,
@@ -111,59 +120,65 @@ impl<T: Namespaced> PerNet<T> {
         }? Error)
     }
 
-    /// That of `net`.
+    /// Returns the value of `net`.
     pub fn get(&self, net: Net<'_>) -> Arc<T> {
         // SAFETY: By the type invariant `operations` are registered, and `net` is live.
         let folder = unsafe { *Self::slot(net.as_ptr()) };
-        // SAFETY: `init` has run for each namespace that can be used, and `exit` does not run while
-        // `net` is live and `self` there.
+        // SAFETY: `init` has run for `net`, as it runs for each namespace before its first use.
+        // `exit` does not run while `net` is live and `self` exists.
         let folder: &Sysctl<T> = unsafe { &*folder };
         folder.files().clone()
     }
 
-    /// Where `net` has its pointer.
+    /// Returns the slot of `net`, which holds the pointer to its value.
     ///
     /// # Safety
     ///
-    /// The operations are registered, and `net` is one that they were told of.
+    /// - The operations are registered.
+    /// - `init` was called for `net`, and `exit` has not returned.
     unsafe fn slot(net: *const bindings::net) -> *mut *mut Sysctl<T> {
-        // CAST: `register` has asked for room for a pointer.
+        // CAST: `register` has set the size of the slot to that of a pointer.
         // SAFETY: By the safety requirements of this function.
         unsafe { bindings::net_generic(net, ID.load(Relaxed)) }.cast()
     }
 
+    /// Creates the value of a namespace, for the network core.
+    ///
     /// # Safety
     ///
-    /// The core of networking calls this, once for each namespace, before that can be used or under
-    /// `register`.
+    /// - `net` is a namespace that is being created, or that exists while `register` runs.
+    /// - The function is called once for `net`.
     unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
         from_result(|| {
             let namespace = Namespace {
                 // SAFETY: By the safety requirements of this function.
                 is_initial: unsafe { bindings::net_is_initial(net) },
-                // SAFETY: As above.
+                // SAFETY: By the safety requirements of this function.
                 number: unsafe { bindings::net_number(net) },
             };
             let files = T::new(namespace)?;
-            // SAFETY: By the safety requirements of this function. It is dropped below on an error,
-            // else by `exit`: subsystems exit in the reverse order of their memory region, and that
-            // of `/proc/sys` was registered when the kernel booted.
+            // SAFETY: `/proc/sys` of `net` exists until the directory is dropped, below on an error
+            // or else by `exit`: pernet subsystems exit in the reverse order of their registration,
+            // and that of `/proc/sys` was registered when the kernel booted.
             let folder = unsafe { Sysctl::register(net, files) }?;
             let folder = KBox::new(folder, GFP_KERNEL)?;
-            // SAFETY: By the safety requirements of this function; nobody else knows the slot yet.
+            // SAFETY: By the safety requirements of this function. Nothing else uses the slot yet.
             unsafe { Self::slot(net).write(KBox::into_raw(folder)) };
             Ok(0)
         })
     }
 
+    /// Drops the value of a namespace, for the network core.
+    ///
     /// # Safety
     ///
-    /// The core of networking calls this, once for each namespace that [`Self::init`] has accepted,
-    /// when nobody can use that any more, or in `drop`.
+    /// - [`Self::init`] has returned 0 for `net`.
+    /// - The function is called once for `net`, when `net` has no users any more or in `drop`.
     unsafe extern "C" fn exit(net: *mut bindings::net) {
         // SAFETY: By the safety requirements of this function.
         let folder = unsafe { *Self::slot(net) };
-        // SAFETY: As above; `init` has made it of a box, and nobody can `get` it any more.
+        // SAFETY: `init` has stored the pointer, which comes from a box. `get` is not called any
+        // more: `net` has no users, or the `PerNet` is being dropped.
         drop(unsafe { KBox::from_raw(folder) });
     }
 }
@@ -171,8 +186,9 @@ impl<T: Namespaced> PerNet<T> {
 #[pinned_drop]
 impl<T: Namespaced> PinnedDrop for PerNet<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant. It calls `exit` for all namespaces, and no operation runs
-        // after it has returned.
+        // Calls `exit` for each namespace.
+        // SAFETY: By the type invariant `operations` are registered. No operation runs after the
+        // function has returned.
         unsafe { bindings::unregister_pernet_subsys(self.operations.get()) };
         TAKEN.store(false, Release);
     }

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A workqueue of our own, and work that comes back.
+//! Workqueues that the module owns, and periodic work.
+//!
+//! `kernel::workqueue` queues work but does not create workqueues in all supported kernels.
+//!
+//! # Context
+//!
+//! Process context. Creating, flushing and dropping may sleep.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -16,8 +22,10 @@ use kernel::{
     workqueue::Queue, //
 };
 
-/// An unbound workqueue with a rescuer (`WQ_MEM_RECLAIM`): a client on the same host may wait for
-/// us to free memory.
+/// An unbound workqueue with a rescuer (`WQ_MEM_RECLAIM`).
+///
+/// The rescuer is needed because memory reclaim may wait for the work: a client on the same host
+/// writes its pages to this server. Dropping the queue waits for its work and destroys it.
 ///
 /// # Invariants
 ///
@@ -26,11 +34,15 @@ pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: A workqueue may be used and destroyed on any thread.
 unsafe impl Send for OwnedQueue {}
-// SAFETY: All operations on a shared workqueue are made for use from any thread.
+// SAFETY: The operations on a shared workqueue may be used on any thread.
 unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
-    /// Makes a workqueue.
+    /// Creates a workqueue.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new() -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let queue = unsafe { bindings::alloc_workqueue() };
@@ -38,7 +50,8 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
-    /// Waits until all that was queued before has run. Sleeps; not from work of this queue.
+    /// Waits until all work that was queued before the call has run. Sleeps. Must not be called in
+    /// work of this queue, which would wait for itself.
     pub fn flush(&self) {
         // SAFETY: By the type invariant the workqueue is live.
         unsafe { bindings::flush_workqueue(self.0.as_ptr()) };
@@ -56,21 +69,23 @@ impl Deref for OwnedQueue {
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the workqueue is live, and nobody else has it.
+        // SAFETY: By the type invariant the workqueue is live. Nothing can queue work any more, as
+        // this value is exclusively borrowed.
         unsafe { kernel::bindings::destroy_workqueue(self.0.as_ptr().cast()) };
     }
 }
 
-/// What is done again and again.
+/// A task that [`Periodic`] runs.
 pub trait Tick: Send + Sync {
-    /// Milliseconds from the end of one call to the next.
+    /// The time from the end of one run to the start of the next, in milliseconds.
     const MSECS: u32;
 
-    /// Does it once, on a workqueue; may sleep.
+    /// Runs the task once, in a worker. May sleep.
     fn tick(self: &Arc<Self>);
 }
 
-/// Calls [`Tick::tick`] every [`Tick::MSECS`] after the last call has ended, until dropped.
+/// Periodic work: runs [`Tick::tick`] again and again, each time [`Tick::MSECS`] after the last run
+/// has ended. Dropping it waits for a run in progress; no run follows.
 ///
 /// # Invariants
 ///
@@ -84,13 +99,17 @@ pub struct Periodic<T: Tick> {
     target: Arc<T>,
 }
 
-// SAFETY: `work` is made to be used from any thread, the rest is `Send` itself.
+// SAFETY: Work may be queued and disabled on any thread, and the other fields are `Send`.
 unsafe impl<T: Tick> Send for Periodic<T> {}
-// SAFETY: A shared `Periodic` offers nothing.
+// SAFETY: A shared `Periodic` has no public operations.
 unsafe impl<T: Tick> Sync for Periodic<T> {}
 
 impl<T: Tick + 'static> Periodic<T> {
-    /// Starts; the first call comes after [`Tick::MSECS`].
+    /// Starts periodic work on `queue`. The first run is [`Tick::MSECS`] from now.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(queue: Arc<OwnedQueue>, target: Arc<T>) -> Result<Pin<KBox<Self>>> {
         let this = KBox::pin_init(
             pin_init!(Self {
@@ -107,22 +126,25 @@ impl<T: Tick + 'static> Periodic<T> {
         Ok(this)
     }
 
+    /// Queues the next run.
     fn queue_again(&self) {
-        // SAFETY: The workqueue is live by the invariant of `OwnedQueue`, `work` is initialised,
-        // and stays until `drop` has disabled it.
+        // SAFETY: The workqueue is live by the invariant of `OwnedQueue`. `work` is initialised,
+        // and `drop` disables it before its memory is freed.
         unsafe {
             bindings::queue_delayed_work(self.queue.0.as_ptr(), self.work.get().cast(), T::MSECS)
         };
     }
 
+    /// Runs the task, for the workqueue.
+    ///
     /// # Safety
     ///
-    /// `work` is embedded in a live `Periodic<T>`: the workqueue calls this.
+    /// - `work` is embedded in a live `Periodic<T>`.
     unsafe extern "C" fn run(work: *mut bindings::work_struct) {
         // SAFETY: By the safety requirements of this function.
         let work = unsafe { bindings::to_delayed_work(work) };
         // CAST: `work` is the first field and `Self` is `repr(C)`.
-        // SAFETY: `drop` waits for us before the memory goes.
+        // SAFETY: `drop` waits for this function before the memory is freed.
         let this = unsafe { &*work.cast::<Self>() };
         this.target.tick();
         this.queue_again();
@@ -132,7 +154,7 @@ impl<T: Tick + 'static> Periodic<T> {
 #[pinned_drop]
 impl<T: Tick> PinnedDrop for Periodic<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `work` is initialised; after this call it neither runs nor can be queued.
+        // SAFETY: `work` is initialised. After this call `work` does not run and cannot be queued.
         unsafe { bindings::disable_delayed_work_sync(self.work.get().cast()) };
     }
 }
