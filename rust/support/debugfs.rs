@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files in debugfs, one function each.
+//! Read-only files in debugfs, with one function for each file.
 //!
-//! Not `kernel::debugfs`: its files do not hold the module, so one that is still open when the
-//! module goes would be closed through operations that are no more (`full_proxy_release` in
-//! fs/debugfs/file.c). Contexts: process; functions of files may sleep.
+//! `kernel::debugfs` does not fit: its files do not hold the module. A file that is still open when
+//! the module is unloaded would be closed through file operations that are gone
+//! (`full_proxy_release` in fs/debugfs/file.c).
+//!
+//! # Context
+//!
+//! Process context. The functions of files may sleep.
 //!
 //! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
 //! [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
@@ -20,33 +24,35 @@ use kernel::{
     types::Opaque, //
 };
 
-/// A file of a folder.
+/// A file of a directory.
 pub struct File<T> {
-    /// Its name.
+    /// The name of the file.
     pub name: &'static CStr,
-    /// Writes its content.
+    /// The function that writes the content of the file.
     pub show: fn(&T, &SeqFile),
 }
 
-/// What can be looked at.
+/// A type whose values can be shown in debugfs.
 pub trait Show: Sized + Send + Sync + 'static {
-    /// The files.
+    /// The files of the directory.
     const FILES: &'static [File<Self>];
 }
 
-/// A file and its data.
+/// The private data of a file.
 struct Entry<T: Show> {
     module: &'static ThisModule,
     data: Arc<T>,
     show: fn(&T, &SeqFile),
 }
 
-/// A folder with the files of a `T`; dropping it removes them, and waits for who is reading.
+/// A directory at the top of debugfs, with the files of a `T`. Dropping it removes the files and
+/// waits for readers.
 ///
 /// # Invariants
 ///
-/// `dir` is a folder of debugfs, or an error pointer; its files have `fops`, and elements of
-/// `entries`, which neither move nor change, as their private data.
+/// - `dir` is a directory of debugfs, or an error pointer.
+/// - The files in `dir` have `fops` as operations, and elements of `entries` as private data, which
+///   neither move nor change.
 #[pin_data(PinnedDrop)]
 pub struct Folder<T: Show> {
     dir: *mut bindings::dentry,
@@ -55,15 +61,20 @@ pub struct Folder<T: Show> {
     fops: Opaque<bindings::file_operations>,
 }
 
-// SAFETY: Nothing can be done with a `Folder` but drop it, which may happen on any thread.
+// SAFETY: A `Folder` can only be dropped, which may happen on any thread.
 unsafe impl<T: Show> Send for Folder<T> {}
-// SAFETY: As above.
+// SAFETY: A shared `Folder` has no operations.
 unsafe impl<T: Show> Sync for Folder<T> {}
 
 impl<T: Show> Folder<T> {
-    /// Makes `name` at the top of debugfs, with the files of `data`. They hold `module` while they
-    /// are open, and cannot be opened before it is loaded. Without debugfs there are none, which is
-    /// no error. May sleep.
+    /// Creates the directory `name` with the files of `data`. May sleep.
+    ///
+    /// A file holds `module` while the file is open, and cannot be opened before `module` has
+    /// finished loading. Without debugfs there are no files, which is not an error.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -78,7 +89,8 @@ impl<T: Show> Folder<T> {
                 entries.push(entry, GFP_KERNEL)?;
             }
             Ok(try_pin_init!(&this in Self {
-                // SAFETY: The name is a string; no parent means the top.
+                // Without a parent the directory is at the top.
+                // SAFETY: The name is a string.
                 dir: unsafe {
                     bindings::debugfs_create_dir(name.as_char_ptr(), core::ptr::null_mut())
                 },
@@ -102,17 +114,20 @@ impl<T: Show> Folder<T> {
         })
     }
 
+    /// Creates the files in `dir`.
+    ///
     /// # Safety
     ///
-    /// `dir` and `entries` of `this` are initialised, `fops` is filled in, and they stay where they
-    /// are until `dir` is removed.
+    /// - `dir` and `entries` of `this` are initialised, and `fops` is filled in.
+    /// - `entries` and `fops` neither move nor change until `dir` is removed.
     unsafe fn fill(this: *mut Self, fops: *const bindings::file_operations) {
         // SAFETY: By the safety requirements of this function.
         let (dir, entries) = unsafe { ((*this).dir, &(*this).entries) };
         for (file, entry) in T::FILES.iter().zip(entries) {
             let private = core::ptr::from_ref(entry).cast_mut().cast();
-            // The kernel's advice is not to look at errors: `dir` may be one.
-            // SAFETY: By the safety requirements of this function.
+            // Errors are ignored, as the documentation of debugfs advises.
+            // SAFETY: By the safety requirements of this function; debugfs takes an error pointer
+            // as `dir`.
             unsafe {
                 bindings::debugfs_create_file_full(
                     file.name.as_char_ptr(),
@@ -126,39 +141,45 @@ impl<T: Show> Folder<T> {
         }
     }
 
+    /// Opens a file, for the VFS.
+    ///
     /// # Safety
     ///
-    /// The VFS calls this for a file that [`Self::fill`] has made.
+    /// - `inode` and `file` are those of a file that [`Self::fill`] has made.
     unsafe extern "C" fn open(
         inode: *mut bindings::inode,
         file: *mut bindings::file,
     ) -> kernel::ffi::c_int {
         // SAFETY: By the safety requirements of this function.
         let private = unsafe { (*inode).i_private };
-        // CAST: `fill` has made it of this type.
-        // SAFETY: As above; the entry lives until the files are removed, which waits for us.
+        // CAST: `fill` sets the private data to an `Entry<T>`.
+        // SAFETY: The entry lives until the files are removed, which waits for this function.
         let module = unsafe { (*private.cast::<Entry<T>>()).module };
-        // Nobody waits for who holds a module that fails to load (do_init_module in
-        // kernel/module/main.c).
-        // SAFETY: The module is there while its `open` runs; its state may change as we look.
+        // If a module fails to load, its memory is freed in spite of references (`do_init_module`
+        // in kernel/module/main.c). So the file cannot be opened before the module is live.
+        // SAFETY: The module is live while its `open` runs. Its state may change at the same time.
         let state = unsafe { (&raw const (*module.as_ptr()).state).read_volatile() };
         if state != bindings::module_state_MODULE_STATE_LIVE {
             return ENOENT.to_errno();
         }
-        // SAFETY: As above; who has the file open holds the module.
+        // SAFETY: By the safety requirements of this function. An open file holds the module, so
+        // `show` and the entry stay.
         unsafe { bindings::single_open(file, Some(Self::show), private) }
     }
 
+    /// Writes the content of a file, for `seq_read`.
+    ///
     /// # Safety
     ///
-    /// The caller is `seq_read`, for a file that [`Self::open`] has opened.
+    /// - `seq` is that of a file that [`Self::open`] has opened.
+    /// - The caller alone uses `seq`.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> kernel::ffi::c_int {
         // SAFETY: By the safety requirements of this function.
         let private = unsafe { (*seq).private };
-        // CAST: `fill` has made it of this type.
-        // SAFETY: As above.
+        // CAST: `fill` sets the private data to an `Entry<T>`.
+        // SAFETY: The entry lives until the files are removed, which waits for readers.
         let entry = unsafe { &*private.cast::<Entry<T>>().cast_const() };
-        // SAFETY: The caller alone uses `seq`.
+        // SAFETY: By the safety requirements of this function.
         let seq = unsafe { SeqFile::from_raw(seq) };
         (entry.show)(&entry.data, seq);
         0
@@ -168,7 +189,8 @@ impl<T: Show> Folder<T> {
 #[pinned_drop]
 impl<T: Show> PinnedDrop for Folder<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant; error pointers are let be. No file is used after this.
+        // Waits for readers.
+        // SAFETY: By the type invariant; `debugfs_remove` ignores error pointers.
         unsafe { bindings::debugfs_remove(self.dir) };
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers under `/proc/sys`, for each network namespace.
+//! Numbers below `/proc/sys`, for each network namespace.
 //!
-//! Who reads a file there sees the number of his own namespace.
+//! A task that reads a file sees the number of its own network namespace.
 //!
 //! C headers: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h),
 //! [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
@@ -20,7 +20,8 @@ use kernel::{
     },
 };
 
-/// A number that the kernel side changes and `/proc/sys` shows.
+/// A number that the module changes and `/proc/sys` shows. Its functions may be called in any
+/// context.
 ///
 /// # Invariants
 ///
@@ -34,7 +35,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// A counter of 0.
+    /// Creates a counter with the value 0.
     pub const fn new() -> Self {
         // INVARIANT: 0 is not negative.
         Self(Atomic::new(0))
@@ -50,13 +51,13 @@ impl Counter {
         self.0.add(i64::from(n), Relaxed);
     }
 
-    /// Takes 1 off: for counters of what there is now.
+    /// Subtracts 1 from a counter that shows a current number rather than a total.
     pub fn dec(&self) {
         self.0.add(-1, Relaxed);
     }
 }
 
-/// A number that an admin can change at run time within bounds.
+/// A number that an administrator can change at run time, within bounds.
 ///
 /// # Invariants
 ///
@@ -68,10 +69,14 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// A limit of `default` that can be set from `min` to `max`.
+    /// Creates a limit of `default`, which can be set to values from `min` to `max`.
+    ///
+    /// # Panics
+    ///
+    /// Panics, at compile time in a constant, if `default` is out of bounds.
     pub const fn new(default: u32, min: u32, max: u32) -> Self {
         assert!(min <= default && default <= max);
-        // INVARIANT: As just checked.
+        // INVARIANT: `default` was checked above.
         Self {
             value: Atomic::new(default as i64),
             min: min as i64,
@@ -79,29 +84,29 @@ impl Limit {
         }
     }
 
-    /// The value.
+    /// Returns the value. Any context.
     pub fn get(&self) -> u32 {
         u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
     }
 }
 
-/// What a file is about.
+/// The number that a file shows.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
-    /// Can be read.
+    /// A counter; the file is read-only.
     Counter(&'a Counter),
-    /// Can be read and written.
+    /// A limit; the file can be written.
     Limit(&'a Limit),
-    /// A limit that can be read here, and is set elsewhere.
+    /// A limit that is set elsewhere; the file is read-only.
     Shown(&'a Limit),
 }
 
-/// A file.
+/// A file of a directory.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    /// Its name.
+    /// The name of the file.
     pub name: &'static CStr,
-    /// What it shows.
+    /// The number that the file shows.
     pub value: Value<'a>,
 }
 
@@ -110,9 +115,11 @@ const _: () = assert!(size_of::<Atomic<i64>>() == size_of::<c_ulong>());
 const _: () = assert!(align_of::<Atomic<i64>>() == align_of::<c_ulong>());
 
 impl Entry<'_> {
-    /// The kernel's form of it. `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data`
-    /// as one `unsigned long`, of an `i64`'s size and alignment on the 64-bit kernels that this
-    /// module is for, and keeps it within `extra1` and `extra2`, which it only reads.
+    /// Returns the C structure of the file.
+    ///
+    /// `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data` as one `unsigned long`.
+    /// On the 64-bit kernels that this module supports, that has the size and the alignment of an
+    /// `i64`. The handler keeps the value between `extra1` and `extra2`, which it only reads.
     fn table(&self) -> bindings::ctl_table {
         let (data, mode, min, max) = match self.value {
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
@@ -137,50 +144,57 @@ impl Entry<'_> {
     }
 }
 
-/// What a folder is about.
+/// A type whose numbers are shown in a directory below `/proc/sys`.
 pub trait Files: Send + Sync + 'static {
-    /// The folder, below `/proc/sys`.
+    /// The path of the directory, below `/proc/sys`.
     const PATH: &'static CStr;
 
-    /// The files: static ones, or about what is in `self`.
+    /// Returns the files. Their numbers are in `self` or static. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn files(&self) -> Result<KVec<Entry<'_>>>;
 }
 
-/// A registered folder; dropping it takes it off.
+/// A registered directory below `/proc/sys`. Dropping it removes the directory and waits for
+/// readers and writers.
 ///
 /// # Invariants
 ///
-/// `header` is a memory region of `table`, which stays where it is and names nothing but what is in
-/// `files` or static; the `/proc/sys` of its namespace is there.
+/// - `header` is the registration of `_table`, which does not move.
+/// - `_table` points only to numbers in `files` and to static ones.
+/// - `/proc/sys` of the namespace of `header` exists.
 pub struct Sysctl<F: Files> {
     header: NonNull<bindings::ctl_table_header>,
     _table: KVec<bindings::ctl_table>,
     files: Arc<F>,
 }
 
-// SAFETY: A memory region may be taken off on any thread, and `Arc<F>` is `Send`.
+// SAFETY: A directory may be unregistered on any thread, and `Arc<F>` is `Send`.
 unsafe impl<F: Files> Send for Sysctl<F> {}
-// SAFETY: A shared `Sysctl` offers nothing but `files`, and `Arc<F>` is `Sync`.
+// SAFETY: A shared `Sysctl` only gives `files`, and `Arc<F>` is `Sync`.
 unsafe impl<F: Files> Sync for Sysctl<F> {}
 
 impl<F: Files> Sysctl<F> {
-    /// Makes the folder of `net`, with the files of `files`. May sleep.
+    /// Creates the directory of `net`, with the files of `files`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also when one of the files is there already (the kernel's log says which).
+    /// `ENOMEM`, also if one of the files exists already; the kernel then logs its name.
     ///
     /// # Safety
     ///
-    /// - `net` is a namespace whose `/proc/sys` is there until this value is dropped.
+    /// - `net` is a namespace whose `/proc/sys` exists until the result is dropped.
     pub unsafe fn register(net: *mut bindings::net, files: Arc<F>) -> Result<Self> {
         let mut table = KVec::new();
         for entry in files.files()?.iter() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
-        // SAFETY: The path is static. The table, on the heap, and what it points to, static or in
-        // the shared `files`, stay until `drop`; so does the namespace by the safety requirements
-        // of this function. The handler uses the pointers as `Entry::table` says.
+        // SAFETY: The path is static. The table is on the heap, and its numbers are static or in
+        // the shared `files`, so all of them stay until `drop`. So does `net`, by the safety
+        // requirements of this function. The handler uses the pointers as described at
+        // `Entry::table`.
         let header = unsafe {
             bindings::register_net_sysctl_sz(
                 net,
@@ -189,7 +203,7 @@ impl<F: Files> Sysctl<F> {
                 table.len(),
             )
         };
-        // INVARIANT: As just registered.
+        // INVARIANT: The directory was registered above.
         Ok(Self {
             header: NonNull::new(header).ok_or(ENOMEM)?,
             _table: table,
@@ -197,7 +211,7 @@ impl<F: Files> Sysctl<F> {
         })
     }
 
-    /// What the folder is about.
+    /// Returns the value whose numbers the directory shows.
     pub fn files(&self) -> &Arc<F> {
         &self.files
     }
@@ -205,7 +219,7 @@ impl<F: Files> Sysctl<F> {
 
 impl<F: Files> Drop for Sysctl<F> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant `header` is registered.
         unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) };
     }
 }

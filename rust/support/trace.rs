@@ -3,8 +3,7 @@
 //! The trace events of this module: one safe function for each event.
 //!
 //! A function costs a patched branch while its event is disabled. All functions may be called in
-//! any context. `conn` is the number of the connection, which also stands in the log and in
-//! debugfs.
+//! any context. `conn` is the number of the connection, which debugfs shows as well.
 //!
 //! C header: [`include/trace/events/svcrdma_rs.h`](../../include/trace/events/svcrdma_rs.h)
 

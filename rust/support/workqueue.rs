@@ -2,7 +2,7 @@
 
 //! Workqueues that the module owns, and periodic work.
 //!
-//! `kernel::workqueue` queues work but does not create workqueues in all supported kernels.
+//! `kernel::workqueue` queues work, but has no function that creates a workqueue.
 //!
 //! # Context
 //!
