@@ -289,7 +289,7 @@ static void xprt_free_strings(struct rpc_xprt *xprt)
 		kfree(xprt->address_strings[i]);
 }
 
-/* Initialises a callback transport, which is bound and connected from the beginning. */
+/* Sets the peer of a callback transport, and marks the transport bound and connected. */
 int svcrdma_helper_xprt_set_peer(struct rpc_xprt *xprt, const struct xprt_create *args)
 {
 	static const struct rpc_timeout timeout = {
@@ -342,7 +342,7 @@ void svcrdma_helper_put_module(void)
 	module_put(THIS_MODULE);
 }
 
-/* Waits until each task has left the code that it is running now: has slept or left the kernel. */
+/* Waits until each task has slept voluntarily or left the kernel. */
 void svcrdma_helper_wait_for_tasks(void)
 {
 	synchronize_rcu_tasks();
@@ -507,7 +507,7 @@ void svcrdma_helper_ib_dma_unmap_page_as_is(struct ib_device *dev, u64 addr)
 				     DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-/* Hands a page for Receives to the device, or takes it back for the CPU. */
+/* Syncs a page for Receives, for the device before it is posted or for the CPU after completion. */
 void svcrdma_helper_ib_dma_sync_receive(struct ib_device *dev, u64 addr, bool to_device)
 {
 	if (to_device)

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server side of RPC-over-RDMA: NFS over InfiniBand, RoCE and iWARP.
+//! The server side of RPC-over-RDMA (RFC 8166, RFC 8167): NFS over InfiniBand, RoCE and iWARP.
 //!
-//! `svcrdma_proto` knows the wire, `rdma` and `sunrpc` are safe interfaces of the kernel's subsystems of
-//! these names, and `svc` is the transport between them.
+//! This is the root of the module `svcrdma.ko`: module parameters, and the order of set-up and
+//! removal. The code is in these crates, which are linked into one module:
+//!
+//! | crate | content |
+//! |---|---|
+//! | `svcrdma_proto` | the wire format, and every decision that is arithmetic or a state machine |
+//! | `rdma` | safe RDMA verbs: devices, connection manager, queue pairs, memory |
+//! | `sunrpc` | safe transport classes for the kernel's RPC services |
+//! | `support` | parts of the kernel that its `kernel` crate does not cover yet |
+//! | `svcrdma_bindings` | generated bindings, which only `rdma`, `sunrpc` and `support` use |
+//! | this crate, in `svc` | the transport, without unsafe code |
 
 use kernel::{
     prelude::*,
@@ -32,7 +41,7 @@ module! {
     },
 }
 
-/// Returns the memory that RDMA Reads go to, by the module's parameter.
+/// Returns the kind of memory that RDMA Reads write to, as the parameter `register_reads` says.
 fn reads_into() -> svc::ReadsInto {
     match module_parameters::register_reads.value() {
         0 => svc::ReadsInto::Needed,
@@ -40,9 +49,17 @@ fn reads_into() -> svc::ReadsInto {
     }
 }
 
-/// The module; fields are dropped in their order. First nothing new can come: no listener, no
-/// device. Removing the devices queues what is left to do, `_flush` waits for it; with it goes the
-/// server, and the folders in `/proc/sys`.
+/// The module.
+///
+/// The fields are initialised in the reverse of this order, and dropped in this order when the
+/// module is unloaded:
+///
+/// 1. `class` and `backchannel`: sunrpc makes no new listeners and no new callback transports. None
+///    is left, as each holds the module.
+/// 2. `view`: removes the files in debugfs.
+/// 3. `_watchdog`: stops the periodic work.
+/// 4. `client`: removes the devices, which queues the rest of their teardown as work.
+/// 5. `_flush`: waits for that work, then drops the server and its directories in `/proc/sys`.
 #[pin_data]
 struct Module {
     #[pin]
@@ -73,7 +90,7 @@ impl kernel::InPlaceModule for Module {
     }
 }
 
-/// Registers the class last: from then on listeners may be made.
+/// Registers the transport class. The class comes last: listeners can be created from then on.
 fn register_class(
     module: &'static ThisModule,
     server: Arc<svc::Server>,

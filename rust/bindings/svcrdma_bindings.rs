@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings that bindgen generates from the headers of sunrpc and RDMA, the trace events and
-//! helpers.c.
+//! Bindings that bindgen generates for each kernel: the headers of sunrpc and RDMA, the trace
+//! events, and the functions of rust/helpers.c.
 //!
-//! Only `support`, `rdma` and `sunrpc` use this crate. Types that `kernel::bindings` has are
-//! re-exported from there.
+//! Only `support`, `rdma` and `sunrpc` use this crate, as private dependency. Types that
+//! `kernel::bindings` also has are re-exported from there, so that pointers to them have one type.
+//!
+//! The list of C headers is in `bindings_helper.h`, the selection of items in
+//! `bindgen_parameters`.
 
 #![allow(
     clippy::all,
