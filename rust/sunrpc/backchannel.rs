@@ -13,11 +13,11 @@
 //! in `xpt_bc_xprt` of the `svc_xprt`, and in the [`Channel`] that the connection has. The callback
 //! transport holds a reference to the module until its memory is freed.
 //!
+//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
+//!
 //! # Context
 //!
 //! Process context: `rpciod` and nfsd's workqueues.
-//!
-//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
 use crate::{
     callback::Channel,

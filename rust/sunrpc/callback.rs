@@ -7,12 +7,12 @@
 //! [`Connect::bind`](super::xprt::Connect::bind). [`backchannel`](super::backchannel) has the
 //! registration.
 //!
+//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
+//!
 //! # Context
 //!
 //! Process context: `rpciod` and nfsd's workqueues call [`Back`], and the class may use a
 //! [`Channel`] in any process context.
-//!
-//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
 use core::{
     marker::PhantomData,

@@ -6,6 +6,8 @@
 //! process contexts. An inbox can exist before its transport and outlives it. Only the inbox raises
 //! and clears `XPT_DATA` and `XPT_CONN`.
 //!
+//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
+//!
 //! # Locking
 //!
 //! A spin lock of the inbox protects all of its state. The inbox raises the flag and enqueues the
@@ -13,8 +15,6 @@
 //! item. So a thread is woken once for each item and never for an empty inbox, and the inbox does
 //! not touch its transport after detaching it (`svc_xprt_enqueue` and `svc_xprt_received` in
 //! net/sunrpc/svc_xprt.c). No function sleeps, except [`Inbox::new`].
-//!
-//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
 use core::ptr::NonNull;
 use kernel::{

@@ -9,11 +9,11 @@
 //! [`Listen`] and [`Connect`] are the operations that a class implements. The crate documentation
 //! has a table of their callers.
 //!
+//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
+//!
 //! # Context
 //!
 //! All operations but [`Connect::has_space`] run in process context and may sleep.
-//!
-//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
 use crate::{
     callback::{
@@ -115,11 +115,12 @@ pub trait Connect: Sized + Send + Sync + 'static {
     /// several threads may receive Calls of one connection at the same time. May sleep.
     fn recvfrom<'a>(&self, call: Self::Call, rqst: Rqst<'a>) -> Option<Delivered<'a, Self::Call>>;
 
-    /// Marks `len` bytes at byte `offset` of the encoded results as a payload that may be sent apart
-    /// from the rest, for example by RDMA Write.
+    /// Marks `len` bytes at byte `offset` of the encoded results as a payload that may be sent
+    /// apart from the rest, for example by RDMA Write.
     ///
     /// `state` belongs to the Call that is being processed. Not called for results that GSS
-    /// integrity or privacy protects. Called in the nfsd thread that encodes the results; may sleep.
+    /// integrity or privacy protects. Called in the nfsd thread that encodes the results; may
+    /// sleep.
     fn result_payload(state: &mut <Self::Call as Context>::State, offset: u32, len: u32);
 
     /// Sends the results of `call`.
@@ -140,8 +141,8 @@ pub trait Connect: Sized + Send + Sync + 'static {
     /// and does not sleep.
     fn has_space(&self, running: impl Fn() -> i32) -> bool;
 
-    /// Takes back a Call that gets no Reply: nfsd has dropped the Call, or the Call was still in the
-    /// inbox when the connection was detached.
+    /// Takes back a Call that gets no Reply: nfsd has dropped the Call, or the Call was still in
+    /// the inbox when the connection was detached.
     fn release(&self, call: Self::Call);
 
     /// Returns the sender of callbacks to the peer.

@@ -6,12 +6,12 @@
 //! the module is unloaded would be closed through file operations that are gone
 //! (`full_proxy_release` in fs/debugfs/file.c).
 //!
+//! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
+//! [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
+//!
 //! # Context
 //!
 //! Process context. The functions of files may sleep.
-//!
-//! C headers: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h),
-//! [`include/linux/seq_file.h`](srctree/include/linux/seq_file.h)
 
 use core::pin::Pin;
 use kernel::{

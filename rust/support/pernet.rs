@@ -2,13 +2,13 @@
 
 //! One value for each network namespace, with a directory of the namespace in `/proc/sys`.
 //!
+//! C headers: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h),
+//! [`include/net/netns/generic.h`](srctree/include/net/netns/generic.h)
+//!
 //! # Context
 //!
 //! Process context; may sleep. A value and its directory are created and dropped by the tasks that
 //! create and destroy the namespace, or that load and unload the module.
-//!
-//! C headers: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h),
-//! [`include/net/netns/generic.h`](srctree/include/net/netns/generic.h)
 
 use crate::{
     addr::Net,

@@ -4,11 +4,11 @@
 //!
 //! `kernel::workqueue` queues work, but has no function that creates a workqueue.
 //!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+//!
 //! # Context
 //!
 //! Process context. Creating, flushing and dropping may sleep.
-//!
-//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
 use core::{
     ops::Deref,
