@@ -55,8 +55,8 @@ event!(
     (conn: u64, xid: u32, len: u32, sent: u32, credits: u32)
 );
 event!(
-    /// Records that a connection starts to close. `cause` and `detail` are those of the close
-    /// reason.
+    /// Records that a connection starts to close. `reason` and `detail` are the numbers of the
+    /// close reason.
     close,
     __tracepoint_svcrdma_rs_close,
     rust_do_trace_svcrdma_rs_close,
