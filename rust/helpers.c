@@ -162,6 +162,18 @@ bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 	return found;
 }
 
+size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
+{
+	/* svc_addr_len() is a BUG for a family that it does not know, as of the peer of a listening id. */
+	switch (addr->sa_family) {
+	case AF_INET:
+	case AF_INET6:
+		return svc_addr_len(addr);
+	default:
+		return 0;
+	}
+}
+
 /*
  * Sets the port of the remote address to 0, so that the duplicate reply cache, which compares
  * address and port, recognises a client after a reconnect. XPT_LOCAL marks a client on this host,
@@ -170,12 +182,12 @@ bool svcrdma_helper_xprt_has_others(struct svc_xprt *xprt)
 void svcrdma_helper_xprt_set_addrs(struct svc_xprt *xprt, struct sockaddr *local,
 				   struct sockaddr *remote)
 {
-	svc_xprt_set_local(xprt, local, svc_addr_len(local));
+	svc_xprt_set_local(xprt, local, svcrdma_helper_addr_len(local));
 	if (!remote) {
 		strscpy(xprt->xpt_remotebuf, "listener");
 		return;
 	}
-	svc_xprt_set_remote(xprt, remote, svc_addr_len(remote));
+	svc_xprt_set_remote(xprt, remote, svcrdma_helper_addr_len(remote));
 	rpc_set_port((struct sockaddr *)&xprt->xpt_remote, 0);
 	snprintf(xprt->xpt_remotebuf, sizeof(xprt->xpt_remotebuf), "%pISc", remote);
 	if (rpc_cmp_addr(local, remote))
@@ -187,11 +199,6 @@ void svcrdma_helper_xprt_abandon(struct svc_xprt *xprt)
 {
 	__module_get(xprt->xpt_class->xcl_owner);
 	svc_xprt_put(xprt);
-}
-
-size_t svcrdma_helper_addr_len(const struct sockaddr *addr)
-{
-	return svc_addr_len(addr);
 }
 
 /* Compares the addresses without their ports. */

@@ -21,18 +21,19 @@ const STORAGE: usize = size_of::<bindings::__kernel_sockaddr_storage>();
 ///
 /// # Invariants
 ///
-/// The value starts with a `struct sockaddr_in` or `struct sockaddr_in6`; the other bytes are 0.
+/// The value starts with a `struct sockaddr_in` or `struct sockaddr_in6`, or is all zeros; the other
+/// bytes are 0.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Addr([u8; STORAGE]);
 
 impl Addr {
-    /// Copies the address that `addr` points to.
+    /// Copies the address that `addr` points to; of a family other than IPv4 and IPv6, the address
+    /// is all zeros.
     ///
     /// # Safety
     ///
-    /// - The family of `addr` is IPv4 or IPv6; `svc_addr_len` has a `BUG` for others.
-    /// - `addr` is valid for reads of the size of its family, and nothing writes to it meanwhile.
+    /// `addr` is valid for reads of the size of its family, and nothing writes to it meanwhile.
     pub unsafe fn from_raw(addr: *const bindings::sockaddr) -> Self {
         // SAFETY: By the safety requirements of this function.
         let len = unsafe { bindings::addr_len(addr) };

@@ -11,7 +11,6 @@
 //! Process context. Creating, flushing and dropping may sleep.
 
 use core::{
-    ops::Deref,
     pin::Pin,
     ptr::NonNull, //
 };
@@ -19,7 +18,10 @@ use kernel::{
     prelude::*,
     sync::Arc,
     types::Opaque,
-    workqueue::Queue, //
+    workqueue::{
+        Queue,
+        RawWorkItem, //
+    },
 };
 
 /// An unbound workqueue with a rescuer (`WQ_MEM_RECLAIM`).
@@ -50,20 +52,25 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
+    /// Queues `work`. Any context. The work of an object runs once for each time it is queued while it
+    /// is not queued.
+    ///
+    /// # Errors
+    ///
+    /// `work`, if it is queued already.
+    pub fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        // SAFETY: By the type invariant the workqueue is valid for as long as `self` is.
+        unsafe { Queue::from_raw(self.0.as_ptr().cast()) }.enqueue(work)
+    }
+
     /// Waits until all work that was queued before the call has run. Sleeps. Must not be called in
     /// work of this queue, which would wait for itself.
     pub fn flush(&self) {
         // SAFETY: By the type invariant the workqueue is live.
         unsafe { bindings::flush_workqueue(self.0.as_ptr()) };
-    }
-}
-
-impl Deref for OwnedQueue {
-    type Target = Queue;
-
-    fn deref(&self) -> &Queue {
-        // SAFETY: By the type invariant the workqueue is valid for as long as `self` is.
-        unsafe { Queue::from_raw(self.0.as_ptr().cast()) }
     }
 }
 

@@ -246,16 +246,18 @@ impl Connection {
         }
     }
 
-    /// Makes `channel` receive the replies to callbacks, until the teardown. Has no effect unless
-    /// the connection is established.
-    pub(crate) fn bind(&self, channel: Channel) {
+    /// Makes `channel` receive the replies to callbacks, until the teardown. Returns false, and drops
+    /// the channel, unless the connection is established.
+    pub(crate) fn bind(&self, channel: Channel) -> bool {
         let mut state = self.state.lock();
-        let unbound = match state.phase {
-            Phase::Established(_) => state.channel.replace(channel),
-            _ => Some(channel),
+        let is_established = matches!(state.phase, Phase::Established(_));
+        let unbound = match is_established {
+            true => state.channel.replace(channel),
+            false => Some(channel),
         };
         drop(state);
         drop(unbound);
+        is_established
     }
 
     /// Returns the transport that receives the replies to callbacks.

@@ -49,32 +49,35 @@ use svcrdma_proto::{
 ///
 /// An nfsd thread; may sleep for memory.
 pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
-    if let Err(e) = try_send(endpoint, call, results) {
-        // The client sends the Call again, over a new connection.
-        endpoint.connection.close(match e {
-            ENOMEM => CloseReason::NoMemory,
-            e => CloseReason::Results(e.to_errno()),
-        });
+    match build(endpoint, &call, results) {
+        Ok(reply) => submit(endpoint, reply, call),
+        // The client sends the Call again, over a new connection. The Call is dropped after the close: its
+        // buffer takes no other message before.
+        Err(ENOMEM) => endpoint.connection.close(CloseReason::NoMemory),
+        Err(e) => endpoint
+            .connection
+            .close(CloseReason::Results(e.to_errno())),
     }
 }
 
-/// Builds and queues the Reply to `call`.
+/// Builds the Reply to `call`.
 ///
 /// # Errors
 ///
 /// - `ENOMEM`: no memory for the Reply.
 /// - `ENODEV`: the device is gone.
 /// - Those of [`Results::take_result`] and of the mapping.
-fn try_send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) -> Result {
+fn build(endpoint: &Endpoint, call: &Call, results: Results<'_>) -> Result<KBox<Reply>> {
     let credits = endpoint.count_reply();
     let pool = &endpoint.connection.lane.pool;
     let mut reply = pool.reply()?;
-    if let Err(e) = prepare(endpoint, &mut reply, &call, credits, results) {
-        pool.put_reply(reply);
-        return Err(e);
+    match prepare(endpoint, &mut reply, call, credits, results) {
+        Ok(()) => Ok(reply),
+        Err(e) => {
+            pool.put_reply(reply);
+            Err(e)
+        }
     }
-    submit(endpoint, reply, call);
-    Ok(())
 }
 
 /// Fills `reply` with the results, or with ERR_CHUNK if the results fit neither inline nor in the

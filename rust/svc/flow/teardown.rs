@@ -37,7 +37,8 @@ impl WorkItem for Connection {
         };
         drop(channel);
         let id = match doomed {
-            Doomed::Half(endpoint) => destroy_qp(&endpoint),
+            // With iWARP, destroying the queue pair ends the connection, and there is no confirmation.
+            Doomed::Half(endpoint) => destroy_qp(&endpoint).filter(|_| this.lane.has_confirmations),
             Doomed::Id(id) => {
                 drop(id);
                 None
@@ -83,10 +84,6 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
 /// times out. The request cannot be sent before the peer has confirmed that it was accepted, so it
 /// may be pending for some time.
 fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
-    // With iWARP, destroying the queue pair ends the connection, and there is no confirmation.
-    if !connection.lane.has_confirmations {
-        return false;
-    }
     let refused = {
         let mut state = connection.state.lock();
         match state.has_peer {

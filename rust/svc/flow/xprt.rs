@@ -98,8 +98,9 @@ impl Connect for Xprt {
     }
 
     fn bind(&self, channel: Channel) {
-        self.endpoint.connection.bind(channel);
-        self.endpoint.receives.bind();
+        if self.endpoint.connection.bind(channel) {
+            self.endpoint.receives.bind();
+        }
     }
 
     fn detach(&self) {

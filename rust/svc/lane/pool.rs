@@ -311,14 +311,15 @@ impl<W: Waiter> Pool<W> {
         sink.unmap();
         let (mut inner, mut over) = (self.inner.lock(), None);
         inner.lines.of(standing).release(pages);
-        while let Some(page) = sink.stream_mut().pop() {
+        let stream = sink.stream_mut();
+        while let Some(page) = stream.pop() {
             if let Err(page) = inner.pages.push(page) {
                 inner.total = inner.total.saturating_sub(1);
                 over = Some(page);
                 break;
             }
         }
-        let lost = sink.stream_mut().pages().len();
+        let lost = stream.pages().len();
         inner.total = inner.total.saturating_sub(lost);
         let rest = match lost {
             0 => inner.keep_page_region(sink),
@@ -373,7 +374,11 @@ impl<W: Waiter> Pool<W> {
     /// Takes the next Call that can start out of its line.
     fn next_unparked(&self) -> Option<Unparked<W>> {
         let mut inner = self.inner.lock();
-        let unparked = inner.unpark(ReadPages::now());
+        // The settings are of interest only if a Call waits.
+        let unparked = match inner.lines.are_empty() {
+            true => None,
+            false => inner.unpark(ReadPages::now()),
+        };
         // Cleared under the lock under which no Call was found, so that a thread that returns pages
         // from now on unparks Calls itself.
         inner.unparking = unparked.is_some();

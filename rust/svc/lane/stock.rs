@@ -233,10 +233,11 @@ impl<W: Waiter> Stock<W> {
         if let Some(memory_region) = memory_region {
             sink.set_memory_region(memory_region);
         }
+        let stream = sink.stream_mut();
         for _ in 0..demand.pages {
             if let Some(page) = self.pages.pop() {
                 // The page region has room for all of them.
-                let _ = sink.stream_mut().push(page);
+                let _ = stream.push(page);
             }
         }
         self.min_free = self.min_free.min(left);
