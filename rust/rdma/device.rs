@@ -13,33 +13,40 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a device can do.
+/// The properties of a device that bound the sizes of its objects (`struct ib_device_attr` and others).
+///
+/// `max_qp_wr`, `max_cqe` and `max_mr_pages` count entries and pages; `max_send_sge` and `max_sge_rd`
+/// count scatter/gather entries of a work request. `iwarp` is true if the sinks of RDMA Reads must be
+/// registered memory.
 pub type Limits = bindings::svcrdma_limits;
 
-/// A reference to a device's memory, which the device may have left.
+/// A reference to an RDMA device.
+///
+/// It keeps the memory of the device, and not its registration: the device may have been removed. A
+/// [`Pd`] keeps a device registered. Functions may be called in any context.
 ///
 /// # Invariants
 ///
-/// The pointer is to a `struct ib_device` that was registered once, and this value owns a
-/// reference to its embedded `struct device`.
+/// The pointer is to a `struct ib_device` that is or was registered. This value owns a reference to
+/// the `struct device` in it.
 pub struct IbDevice(NonNull<bindings::ib_device>);
 
-// SAFETY: The reference count is atomic, and what is read never changes but for the name, which
-// `ib_device_rename` writes over in place: it always ends within its array.
+// SAFETY: The reference count is atomic, and belongs to no thread.
 unsafe impl Send for IbDevice {}
-// SAFETY: As above.
+// SAFETY: A shared `IbDevice` only reads. Attributes do not change after registration.
+// `ib_device_rename` overwrites the name in place, where it always ends within its array.
 unsafe impl Sync for IbDevice {}
 
 impl IbDevice {
-    /// Takes a reference.
+    /// Takes a new reference to `device`.
     ///
     /// # Safety
     ///
-    /// `device` is a live device that is or was registered.
+    /// `device` is live, and is or was registered.
     pub(super) unsafe fn from_raw(device: NonNull<bindings::ib_device>) -> Self {
         // SAFETY: By the safety requirements of this function.
         unsafe { bindings::device_get(device.as_ptr()) };
-        // INVARIANT: As just taken.
+        // INVARIANT: The reference was just taken.
         Self(device)
     }
 
@@ -47,23 +54,24 @@ impl IbDevice {
         self.0.as_ptr()
     }
 
-    /// Whether both are the same device.
+    /// Returns true if `other` refers to the same device.
     pub fn same(&self, other: &IbDevice) -> bool {
         self.0 == other.0
     }
 
-    /// What it can do.
+    /// Returns the limits of the device.
     pub fn limits(&self) -> Limits {
         let mut limits = pin_init::zeroed();
-        // SAFETY: By the type invariant; attributes are set before a device is registered.
+        // SAFETY: The device is live by the type invariant. Its attributes are set before it is
+        // registered.
         unsafe { bindings::device_limits(self.as_ptr(), &mut limits) };
         limits
     }
 
-    /// Its name, as it is now.
+    /// Returns the current name of the device, which an admin may change.
     pub fn name(&self) -> Name {
         let mut name = [0u8; Name::SIZE];
-        // SAFETY: By the type invariant; `name` is valid for writes of its length.
+        // SAFETY: The device is live by the type invariant; `name` is valid for writes of its length.
         unsafe {
             bindings::device_name(self.as_ptr(), name.as_mut_ptr().cast(), name.len());
         }
@@ -71,11 +79,11 @@ impl IbDevice {
     }
 }
 
-/// The name of a device.
+/// The name of a device, copied. Implements `Display`.
 pub struct Name([u8; Self::SIZE]);
 
 impl Name {
-    /// The longest there is, and its end (`IB_DEVICE_NAME_MAX`).
+    /// Bytes of the longest name, with its terminating zero (`IB_DEVICE_NAME_MAX`).
     const SIZE: usize = 64;
 }
 
@@ -90,45 +98,53 @@ impl fmt::Display for Name {
 
 impl Clone for IbDevice {
     fn clone(&self) -> Self {
-        // SAFETY: By the type invariant.
+        // SAFETY: The device is live by the type invariant, and is or was registered.
         unsafe { Self::from_raw(self.0) }
     }
 }
 
 impl Drop for IbDevice {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The reference is this value's by the type invariant.
         unsafe { bindings::device_put(self.as_ptr()) };
     }
 }
 
-/// A device that stays registered while this lives.
+/// A device that stays registered until this is dropped.
 ///
 /// # Invariants
 ///
-/// This value owns one reference to the device's memory region.
+/// This value owns one reference of `ib_device_try_get`, for which the removal of the device waits.
 struct Registered(IbDevice);
 
 impl Registered {
+    /// Takes a reference of `ib_device_try_get`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed.
     fn hold(device: &IbDevice) -> Result<Self> {
-        // SAFETY: By the invariant of `IbDevice`.
+        // SAFETY: The device is live by the type invariant of `IbDevice`.
         if !unsafe { bindings::ib_device_try_get(device.as_ptr()) } {
             return Err(ENODEV);
         }
-        // INVARIANT: As just taken.
+        // INVARIANT: The reference was just taken.
         Ok(Self(device.clone()))
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The reference is this value's by the type invariant.
         unsafe { bindings::ib_device_put(self.0.as_ptr()) };
     }
 }
 
-/// A protection domain, which also keeps its device registered: everything that the hardware may
-/// touch hangs on one.
+/// A protection domain.
+///
+/// Everything that the hardware may access belongs to a protection domain: queue pairs, memory regions
+/// and DMA mappings. Their owners hold an `Arc<Pd>`. A `Pd` keeps its device registered, so the removal
+/// of the device waits until the `Pd` is dropped.
 ///
 /// # Invariants
 ///
@@ -140,20 +156,20 @@ pub struct Pd {
 
 // SAFETY: Verbs may be called on any thread.
 unsafe impl Send for Pd {}
-// SAFETY: As above.
+// SAFETY: Verbs may be called on several threads at once.
 unsafe impl Sync for Pd {}
 
 impl Pd {
-    /// Makes one. May sleep.
+    /// Allocates a protection domain. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when the device is being removed, otherwise the driver's.
+    /// `ENODEV` if the device is being removed, `ENOMEM`, or the driver's error.
     pub fn new(device: &IbDevice) -> Result<Arc<Self>> {
         let device = Registered::hold(device)?;
-        // SAFETY: The device is registered, as was just made sure.
+        // SAFETY: `device` keeps the device registered.
         let pd = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.0.as_ptr()) })?;
-        // INVARIANT: `pd` was just made of `device`, which is held.
+        // INVARIANT: `pd` was just allocated for `device`.
         let pd = Self {
             pd: NonNull::new(pd).ok_or(ENOMEM)?,
             device,
@@ -169,21 +185,22 @@ impl Pd {
         self.device.0.as_ptr()
     }
 
-    /// Returns true if the device writes what it reads from peers to registered memory only (iWARP).
+    /// Returns true if the device takes only registered memory as the sink of an RDMA Read (iWARP).
     pub(super) fn needs_registration(&self) -> bool {
         self.device.0.limits().iwarp
     }
 
-    /// The key of all memory that is mapped for the device.
+    /// Returns the local key of all memory that is mapped for the device.
     pub(super) fn local_key(&self) -> u32 {
-        // SAFETY: By the type invariant.
+        // SAFETY: `pd` is live by the type invariant, and its key does not change.
         unsafe { (*self.as_ptr()).local_dma_lkey }
     }
 }
 
 impl Drop for Pd {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; whatever was made of it held it until now.
+        // SAFETY: `pd` is live by the type invariant. All objects that were made from it held a
+        // reference to this value, so none is left.
         unsafe { bindings::ib_dealloc_pd(self.as_ptr()) };
     }
 }
