@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connection manager: ids, and the events of their connections.
+//! The connection manager: ids (`struct rdma_cm_id`) and their events.
 //!
-//! Event handlers run on workqueues of the RDMA core with the id's own lock held: they may sleep,
-//! and they must not drop the id they are called for.
+//! An id is a listener or one connection. Its context implements [`Events`]. Handlers of events run on
+//! workqueues of the RDMA core, which holds the lock of the id meanwhile. They may sleep, and must not
+//! drop or accept the id that they are called for.
 //!
 //! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
@@ -29,111 +30,129 @@ use support::addr::{
     Net, //
 };
 
-/// How long a peer waits before it sends again what has found no Receive: 0.64 ms, in which there
-/// may be more of them.
+/// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
+/// after 0.64 ms.
 const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
 
-/// The owner of the ids in the output of `rdma resource show cm_id`. The RDMA core keeps the pointer
-/// for as long as an id exists. It also destroys the ids of rejected connect requests by itself, possibly
-/// after the listening id is gone, so `sunrpc::class::Class` waits
-/// for running tasks when the module is unloaded.
+/// The owner of the ids in the output of `rdma resource show cm_id`.
+///
+/// The RDMA core keeps this pointer as long as an id exists. It destroys the ids of rejected connect
+/// requests itself, possibly after the listening id is destroyed. So the module must wait for running
+/// tasks before it is unloaded; `sunrpc::class::Class` does.
 const NAME: &CStr = c"svcrdma";
 
-/// Who is told of an id's events, its context.
+/// The context of an id: handles its events.
+///
+/// # Context
+///
+/// A workqueue of the RDMA core, with the lock of the id held. Functions may sleep. They must not drop
+/// the [`CmId`] or call [`CmId::accept`] on it, as both take that lock.
 pub trait Events: Send + Sync + 'static {
-    /// A peer wants to connect to this listening id. Unless `new` is adopted the peer is rejected.
-    /// The listener's lock is held as well: whoever waits here stops all connecting.
+    /// Handles a connect request to this listening id. The peer is rejected unless the implementation
+    /// adopts `new`.
+    ///
+    /// The locks of the listening id and of the new id are held: all other connect requests to the
+    /// listening id wait until this returns. The default rejects the peer.
     fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request<'_>) {}
 
-    /// The peer knows that it was accepted. Whether the connection is still wanted: if not it is ended,
-    /// as the peer could not be told before.
+    /// Handles the peer's confirmation that it is connected. Returns false to disconnect the peer, for
+    /// example because the ULP has closed the connection since it accepted it: a disconnect request
+    /// cannot be sent before this event.
     fn established(_this: ArcBorrow<'_, Self>) -> bool {
         true
     }
 
-    /// Something has happened to a connection, or to the device of a listening id.
+    /// Handles the end of a connection, or of the device or the address of a connection or a listener.
     fn event(this: ArcBorrow<'_, Self>, event: Event);
 }
 
-/// What can happen.
+/// An event that ends the use of an id.
 #[derive(Clone, Copy)]
 pub enum Event {
-    /// The connection is over; the number is the core's (`enum rdma_cm_event_type`).
+    /// The connection has ended, or was not established. The number is that of the event (`enum
+    /// rdma_cm_event_type`).
     Gone(u32),
-    /// The device has another hardware address, so that nothing gets through; the number as above.
+    /// The hardware address of the device has changed, so packets no longer reach this id. The number is
+    /// that of the event (`enum rdma_cm_event_type`).
     AddressGone(u32),
-    /// The device goes, and waits until the id is destroyed.
+    /// The device is being removed. Its removal waits until the id is destroyed.
     DeviceRemoval,
 }
 
-/// What a peer asks for; lives as long as the handler of the request runs.
+/// The parameters of a connect request, valid while its handler runs.
 pub struct Request<'a> {
-    /// The peer's private data. Connection managers fill it up with zeroes.
+    /// The private data of the peer. Connection managers pad it with zeros.
     pub private: &'a [u8],
-    /// How many RDMA Reads the peer serves at a time.
+    /// RDMA Reads that the peer serves at a time.
     pub reads: u8,
 }
 
 impl<'a> Request<'a> {
     /// # Safety
     ///
-    /// `param` is of a connect request, valid with its private data for `'a`, and nobody changes
-    /// them meanwhile.
+    /// - `param` belongs to a connect request.
+    /// - For `'a`, `param` and its private data are valid, and nobody changes them.
     unsafe fn from_raw(param: *const bindings::rdma_conn_param) -> Self {
         // SAFETY: By the safety requirements of this function.
         let (data, len) = unsafe { ((*param).private_data, (*param).private_data_len) };
         let private = match data.is_null() {
             true => &[],
-            // SAFETY: As above: there are `len` bytes at `data`.
+            // SAFETY: By the safety requirements of this function there are `len` bytes at `data`.
             false => unsafe { core::slice::from_raw_parts(data.cast::<u8>(), usize::from(len)) },
         };
         Self {
             private,
-            // SAFETY: As above.
+            // SAFETY: By the safety requirements of this function.
             reads: unsafe { (*param).initiator_depth },
         }
     }
 }
 
-/// The id of a peer that wants to connect.
+/// The id of a connect request, during its handler.
+///
+/// # Invariants
+///
+/// `id` is live, and the RDMA core holds its lock.
 pub struct NewId<'a> {
     id: NonNull<bindings::rdma_cm_id>,
     adopted: &'a Cell<bool>,
 }
 
 impl NewId<'_> {
-    /// Takes the id over; `context` is told of its events from now on.
+    /// Takes the id over. From now on `context` handles its events.
     pub fn adopt<E: Events>(self, context: Arc<E>) -> CmId<E> {
         self.adopted.set(true);
         let id = self.id.as_ptr();
-        // SAFETY: The id is live, and its lock is held while the handler runs, so that no event
-        // comes in between.
+        // SAFETY: By the type invariant the id is live and its lock is held, so no event is handled
+        // between the two stores.
         unsafe {
             (*id).context = Arc::as_ptr(&context).cast_mut().cast();
             (*id).event_handler = Some(handle::<E>);
         }
-        // INVARIANT: As just set.
+        // INVARIANT: The id is live by the type invariant; context and handler were just set.
         CmId {
             id: self.id,
             _context: context,
         }
     }
 
-    /// The device that the peer is connected to.
+    /// Returns the device that the request has arrived on.
     pub fn device(&self) -> Option<IbDevice> {
-        // SAFETY: The id is live.
+        // SAFETY: The id is live by the type invariant.
         let device = NonNull::new(unsafe { (*self.id.as_ptr()).device })?;
-        // SAFETY: A device stays until the ids on it are destroyed.
+        // SAFETY: The removal of a device waits until the ids on it are destroyed.
         Some(unsafe { IbDevice::from_raw(device) })
     }
 
-    /// The address of the peer.
+    /// Returns the address of the peer.
     pub fn peer(&self) -> Addr {
-        // SAFETY: The id is live.
+        // SAFETY: The id is live by the type invariant.
         unsafe { peer_of(self.id) }
     }
 }
 
+/// Returns the address of the peer of an id.
+///
 /// # Safety
 ///
 /// `id` is live.
@@ -145,11 +164,16 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
     }
 }
 
-/// An id; dropping it destroys it, which waits for its handler to end. Sleeps.
+/// An id: a listener, or one connection.
+///
+/// The owner is the ULP, or the [`Qp`](crate::qp::Qp) that was made on the id. The id holds a reference
+/// to its context. Dropping the id destroys it: this sleeps, and waits until no handler of the id runs.
+/// It must not be dropped in a handler of its own, or with a lock held that its handlers take.
 ///
 /// # Invariants
 ///
-/// `id` is live, its context is `_context`, and its handler is [`handle`] of `E`.
+/// - `id` is live.
+/// - Its context is `_context`, and its handler is [`handle`] of `E`.
 pub struct CmId<E: Events> {
     id: NonNull<bindings::rdma_cm_id>,
     _context: Arc<E>,
@@ -157,32 +181,33 @@ pub struct CmId<E: Events> {
 
 // SAFETY: Ids may be used on any thread, and `Arc<E>` is `Send`.
 unsafe impl<E: Events> Send for CmId<E> {}
-// SAFETY: As above.
+// SAFETY: The RDMA core locks an id, and a shared `CmId` gives no access to its context.
 unsafe impl<E: Events> Sync for CmId<E> {}
 
 impl<E: Events> CmId<E> {
-    /// Listens on `addr` in `net`; `context` is told of connect requests. May sleep.
+    /// Listens on `addr` in the network namespace `net`. `context` handles connect requests. May sleep.
     ///
     /// # Errors
     ///
-    /// The RDMA core's: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
+    /// The RDMA core's error: `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` and others.
     pub fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
         let raw = Arc::as_ptr(&context).cast_mut().cast();
         let name = NAME.as_char_ptr();
-        // SAFETY: `net` is live, the context lives until the id is destroyed, and the name as long as
-        // this module, whose function the handler is.
+        // SAFETY: `net` is live. The context lives until `drop` destroys the id. Handler and name live
+        // as long as the module.
         let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw, name) };
-        // INVARIANT: As just made.
+        // INVARIANT: The id was just created with this context and handler.
         let this = Self {
             id: NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?,
             _context: context,
         };
-        // IPv4 and IPv6 listeners have the same port.
+        // An IPv6 listener leaves the port free for an IPv4 listener.
         // SAFETY: The id is live by the type invariant.
         to_result(unsafe { bindings::rdma_set_afonly(this.as_ptr(), 1) })?;
-        // SAFETY: As above; the address is valid and only read.
+        // SAFETY: The id is live by the type invariant; the address is valid and only read.
         to_result(unsafe { bindings::rdma_bind_addr(this.as_ptr(), addr.as_ptr()) })?;
-        // SAFETY: As above. The backlog is for iWARP only; we bound what waits ourselves.
+        // The backlog limits iWARP only. The ULP bounds the connections that wait to be accepted.
+        // SAFETY: The id is live by the type invariant.
         to_result(unsafe { bindings::rdma_listen(this.as_ptr(), 128) })?;
         Ok(this)
     }
@@ -191,7 +216,7 @@ impl<E: Events> CmId<E> {
         self.id.as_ptr()
     }
 
-    /// Our address.
+    /// Returns the local address.
     pub fn local(&self) -> Addr {
         // SAFETY: The id is live by the type invariant; the address is set when it is bound.
         unsafe {
@@ -200,29 +225,37 @@ impl<E: Events> CmId<E> {
         }
     }
 
-    /// The peer's address.
+    /// Returns the address of the peer.
     pub fn peer(&self) -> Addr {
         // SAFETY: The id is live by the type invariant.
         unsafe { peer_of(self.id) }
     }
 
-    /// Accepts the peer, with up to `reads` RDMA Reads at a time. A peer whose message finds no
-    /// Receive tries again without end, [`RNR_TIMER`] later: waiting for a Receive is our
-    /// back-pressure. May sleep.
+    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads to the peer run at a
+    /// time. The id must have a queue pair. Messages of the peer may arrive before this returns. May
+    /// sleep; must not be called in a handler of this id.
+    ///
+    /// A peer whose message finds no posted Receive repeats it after 0.64 ms, as often as needed: a ULP
+    /// that posts no Receive slows its peer down, and the connection stays up. On iWARP such a message
+    /// ends the connection.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `private` is too long, or the RDMA core's error.
     pub fn accept(&self, private: &[u8], reads: u8) -> Result {
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = private.as_ptr().cast();
         param.private_data_len = u8::try_from(private.len()).map_err(|_| EINVAL)?;
         param.initiator_depth = reads;
         param.rnr_retry_count = 7;
-        // Without it a peer would wait for 655 ms. For iWARP it means nothing.
-        // SAFETY: The id is live by the type invariant, and has a queue pair of type RC.
+        // The default is 655 ms. iWARP has no such timer.
+        // SAFETY: The id is live by the type invariant; its queue pair type is RC.
         to_result(unsafe { bindings::rdma_set_min_rnr_timer(self.as_ptr(), RNR_TIMER) })?;
         // SAFETY: The id is live by the type invariant.
         unsafe { bindings::rdma_lock_handler(self.as_ptr()) };
-        // SAFETY: As above; `param` is only read.
+        // SAFETY: The id is live by the type invariant and locked; `param` is only read.
         let accepted = to_result(unsafe { bindings::rdma_accept(self.as_ptr(), &mut param) });
-        // SAFETY: As locked above.
+        // SAFETY: The id was locked above.
         unsafe { bindings::rdma_unlock_handler(self.as_ptr()) };
         accepted
     }
@@ -230,42 +263,38 @@ impl<E: Events> CmId<E> {
 
 impl<E: Events> Drop for CmId<E> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; no handler runs after this has returned.
+        // SAFETY: The id is live by the type invariant. No handler runs after this has returned, so the
+        // context may be dropped.
         unsafe { bindings::rdma_destroy_id(self.as_ptr()) };
     }
 }
 
+/// Calls the function of `E` for an event. A result other than 0 makes the RDMA core destroy the id.
+///
 /// # Safety
 ///
-/// The RDMA core calls this for an id whose context is an `Arc<E>` that lives as long as the id,
-/// or for a new id that has inherited both from such a listening id, which lives meanwhile.
+/// The RDMA core calls this for one of:
+///
+/// - an id whose context is an `Arc<E>` that lives as long as the id,
+/// - a new id with a connect request, which has inherited handler and context from such a listening
+///   id. The listening id lives until this returns.
 unsafe extern "C" fn handle<E: Events>(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
     // SAFETY: By the safety requirements of this function.
     let context = unsafe { ArcBorrow::from_raw((*id).context.cast::<E>().cast_const()) };
-    // SAFETY: As above.
+    // SAFETY: The RDMA core passes a valid event.
     let kind = unsafe { (*event).event };
     match kind {
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST => {
-            let adopted = Cell::new(false);
-            let new = NewId {
-                // SAFETY: The new id is not null.
-                id: unsafe { NonNull::new_unchecked(id) },
-                adopted: &adopted,
-            };
-            // SAFETY: A connect request has these parameters, unchanged, while the handler runs, and
-            // `request` goes before that ends.
-            let request = unsafe { Request::from_raw(&raw const *(*event).param.conn) };
-            E::connect_request(context, new, &request);
-            // The core destroys, and so rejects, what nobody has taken.
-            c_int::from(!adopted.get())
+            // SAFETY: By the safety requirements of this function; the event is a connect request.
+            unsafe { connect_request(context, id, event) }
         }
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
             if !E::established(context) {
-                // An error would mean that it is over.
-                // SAFETY: The id is live while its handler runs, which may call this.
+                // An error means that the connection has ended already.
+                // SAFETY: The id is live while its handler runs, and a handler may disconnect its id.
                 let _ = unsafe { bindings::rdma_disconnect(id) };
             }
             0
@@ -284,4 +313,29 @@ unsafe extern "C" fn handle<E: Events>(
             0
         }
     }
+}
+
+/// Calls [`Events::connect_request`]. Returns 0 if the new id was adopted; otherwise the RDMA core
+/// destroys the id, which rejects the peer.
+///
+/// # Safety
+///
+/// The RDMA core calls [`handle`] with the new id `id` and the connect request `event`.
+unsafe fn connect_request<E: Events>(
+    context: ArcBorrow<'_, E>,
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    let adopted = Cell::new(false);
+    // INVARIANT: The RDMA core holds the lock of the new id while its handler runs.
+    let new = NewId {
+        // SAFETY: By the safety requirements of this function the id is live, so it is not null.
+        id: unsafe { NonNull::new_unchecked(id) },
+        adopted: &adopted,
+    };
+    // SAFETY: The event is valid and has these parameters, unchanged, while the handler runs. `request`
+    // is dropped when this function returns.
+    let request = unsafe { Request::from_raw(&raw const *(*event).param.conn) };
+    E::connect_request(context, new, &request);
+    c_int::from(!adopted.get())
 }
