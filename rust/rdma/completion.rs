@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions: that posted work has ended, and how.
+//! Completions of posted work, and their status.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -10,7 +10,7 @@ use kernel::{
     str::CStr, //
 };
 
-/// How work ended (`enum ib_wc_status`).
+/// The status of a completion (`enum ib_wc_status`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Status(bindings::ib_wc_status);
 
@@ -19,39 +19,45 @@ impl Status {
         Self(status)
     }
 
-    /// Whether it was done.
+    /// Returns true if the device has executed the work.
     pub fn is_success(self) -> bool {
         self.0 == bindings::ib_wc_status_IB_WC_SUCCESS
     }
 
-    /// Whether it was not tried, because the queue pair is in error.
+    /// Returns true if the work was flushed: the queue pair was in the error state.
     pub fn is_flush(self) -> bool {
         self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
-    /// The number.
+    /// Returns the number of the status.
     pub fn code(self) -> i32 {
         i32::try_from(self.0).unwrap_or(i32::MAX)
     }
 
-    /// What the RDMA core calls it.
+    /// Returns the RDMA core's description of the status `code` (`ib_wc_status_msg`).
     pub fn name(code: i32) -> &'static CStr {
         // SAFETY: The function takes any number and returns a static string.
         unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(code as bindings::ib_wc_status)) }
     }
 }
 
-/// The end of posted work. A handler sees it before any later one of its queue pair, as only the
-/// worker of the send queue's completion queue handles these.
+/// The completion of posted work, as [`Handler::sent`](crate::handler::Handler::sent) gets it.
+///
+/// A completion stands for its work request and all that were posted before.
+/// [`SendQueue::retire`](crate::send_queue::SendQueue::retire) turns it into work that is done.
+///
+/// The completions of a queue pair are handled in order and one at a time, because only the worker of
+/// the send queue's completion queue handles them.
 pub struct Completion {
     qp: *mut bindings::ib_qp,
     slot: usize,
     status: Status,
-    /// Whether all that it stands for was given back.
+    /// True once all work that the completion stands for was given back.
     spent: Cell<bool>,
 }
 
 impl Completion {
+    /// Creates the completion of the work request in the slot `slot` of `qp`.
     pub(super) fn new(qp: *mut bindings::ib_qp, slot: usize, status: Status) -> Self {
         Self {
             qp,
@@ -61,20 +67,22 @@ impl Completion {
         }
     }
 
-    /// How the work ended.
+    /// Returns the status of the work request.
     pub fn status(&self) -> Status {
         self.status
     }
 
+    /// Returns true after [`Self::spend`].
     pub(super) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 
+    /// Notes that all work that the completion stands for was given back.
     pub(super) fn spend(&self) {
         self.spent.set(true);
     }
 
-    /// The slot of the work, if it is work of `qp`.
+    /// Returns the slot of the work request, or `None` if it was not posted to `qp`.
     pub(super) fn slot_of(&self, qp: *mut bindings::ib_qp) -> Option<usize> {
         (self.qp == qp).then_some(self.slot)
     }

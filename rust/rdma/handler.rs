@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers: what a ULP does when work of a queue pair has completed.
+//! Handlers: the ULP's side of the completions of a queue pair.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     completion::{
@@ -12,33 +14,90 @@ use crate::{
 };
 use kernel::sync::ArcBorrow;
 
-/// What a peer has done with a Receive that is for messages.
+/// A use of a Receive that is not a plain Send.
 #[derive(Clone, Copy)]
 pub enum Unfit {
     /// An RDMA Write with immediate data.
     Immediate,
-    /// A Send With Invalidate: a memory region of ours is not valid any more, whoever's it is.
+    /// A Send With Invalidate: it has invalidated a memory region of this host, which may belong to
+    /// any connection of the device.
     Invalidation,
 }
 
-/// Who handles the completions of a queue pair, its context.
+/// The context of a queue pair: handles its completions.
+///
+/// A [`Qp`](crate::qp::Qp) holds a reference to its handler until all of its completions are handled.
+///
+/// # Context
+///
+/// All functions but [`failed`](Self::failed) run on the RDMA core's workqueue, on the worker of a
+/// completion queue. They must not sleep: the same worker serves all queue pairs of the completion
+/// queue. Receives and sends have completion queues of their own, so `received` and `sent` may run at
+/// the same time.
+///
+/// # Examples
+///
+/// A handler passes each message on, and gives completed work back.
+///
+/// ```ignore
+/// impl Handler for Connection {
+///     type Call = NoState;
+///
+///     fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
+///         // The connection is closed when messages arrive faster than they are taken.
+///         if this.inbox.lock().push(receive).is_err() {
+///             this.queue_close();
+///         }
+///     }
+///
+///     fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
+///         this.queue_close();
+///     }
+///
+///     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
+///         // Flushed Receives follow from an error that was reported before.
+///         if !status.is_flush() {
+///             this.queue_close();
+///         }
+///     }
+///
+///     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+///         while let Some(work) = this.send_queue.retire(completion) {
+///             this.finish(work);
+///         }
+///         // There is room for more work now.
+///         this.pump();
+///     }
+///
+///     fn failed(this: ArcBorrow<'_, Self>) {
+///         this.has_failed.store(true, Relaxed);
+///     }
+/// }
+/// ```
 pub trait Handler: Send + Sync + Sized + 'static {
-    /// The data that is kept with a received message.
+    /// The data that a Receive buffer keeps beside its message.
     type Call: State;
 
-    /// A message has arrived. On the RDMA core's workqueue; must not sleep.
+    /// Handles a message that has arrived.
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self::Call>);
 
-    /// A Receive was used up by something else than a message, or by one that does more. As above.
+    /// Handles a successful Receive that was not completed by a plain Send. Its buffer is posted
+    /// again.
     fn unfit(this: ArcBorrow<'_, Self>, what: Unfit);
 
-    /// A Receive has failed, which ends the connection. As above.
+    /// Handles a Receive that has failed or was flushed. No Receive is posted to this queue pair any
+    /// more; the ULP tears the connection down.
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
-    /// Posted work has completed. As above.
+    /// Handles a completion of posted work. If the status is a success, the implementation calls
+    /// [`SendQueue::retire`](crate::send_queue::SendQueue::retire) until it returns `None`.
+    /// Otherwise the queue pair has failed, and the ULP tears the connection down.
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
 
-    /// The device reports an error of the queue pair. In any context, with hard interrupts
-    /// perhaps disabled: takes no locks.
+    /// Handles a fatal event of the queue pair that the device reports.
+    ///
+    /// # Context
+    ///
+    /// Any, also with hard interrupts disabled. Must take no locks.
     fn failed(this: ArcBorrow<'_, Self>);
 }
