@@ -8,21 +8,27 @@ use crate::device::Pd;
 use kernel::prelude::*;
 use support::page::OwnedPage;
 
-/// Which way the bytes go.
+/// The direction of a DMA transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The device reads: RDMA Write and Send.
+    /// The device reads the memory: RDMA Write and Send.
     ToDevice,
-    /// The device writes: RDMA Read and Receive.
+    /// The device writes the memory: RDMA Read and Receive.
     FromDevice,
 }
 
-/// Maps a whole page for the device.
+/// Maps a whole page for the device of `pd`. Returns the DMA address. Does not sleep.
+///
+/// # Errors
+///
+/// `ENOMEM` if the mapping fails, for example because the IOMMU has no address left.
 ///
 /// # Safety
 ///
-/// `page` stays valid, and with [`Direction::FromDevice`] nobody else uses it, until
-/// [`unmap_page`].
+/// Until [`unmap_page`]:
+///
+/// - `page` stays valid.
+/// - With [`Direction::FromDevice`], nobody else uses the page.
 pub(super) unsafe fn map_page(pd: &Pd, page: &OwnedPage, direction: Direction) -> Result<u64> {
     let to_device = direction == Direction::ToDevice;
     // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
@@ -34,11 +40,12 @@ pub(super) unsafe fn map_page(pd: &Pd, page: &OwnedPage, direction: Direction) -
     }
 }
 
-/// Undoes [`map_page`].
+/// Undoes [`map_page`]. Does not sleep.
 ///
 /// # Safety
 ///
-/// `addr` comes from [`map_page`] with the same `pd` and `direction`, and no posted work names it.
+/// - `addr` comes from [`map_page`] with the same `pd` and `direction`, and is not unmapped yet.
+/// - No posted work request names `addr`.
 pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
     let to_device = direction == Direction::ToDevice;
     // SAFETY: `pd` holds the device; the rest by the safety requirements of this function.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The budget of Receive buffers that the connections of a device share.
+//! The budget of Receive buffers that connections share.
 
 use kernel::sync::atomic::{
     Atomic,
@@ -8,7 +8,12 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// Counts Receive buffers, which it outlives.
+/// The number of Receive buffers of all [`ReceivePool`](crate::receive_pool::ReceivePool)s that share
+/// the budget.
+///
+/// A ULP has one budget for each device, for example, and passes its limit to
+/// [`ReceivePool::resize`](crate::receive_pool::ReceivePool::resize). Each pool holds a reference, so
+/// the budget outlives the buffers. Lock-free; all functions may be called in any context.
 pub struct Budget(Atomic<i32>);
 
 impl Default for Budget {
@@ -18,17 +23,17 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Begins with none.
+    /// Creates a budget without buffers.
     pub const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// Returns how many buffers there are.
+    /// Returns the number of buffers.
     pub fn used(&self) -> u32 {
         u32::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Counts one more buffer. Returns false, and counts none, if there are `limit` already.
+    /// Counts one more buffer. Returns false, and counts none, if there are `limit` buffers already.
     pub(super) fn take(&self, limit: Option<u32>) -> bool {
         let before = self.0.fetch_add(1, Full);
         let fits = limit.is_none_or(|limit| i64::from(before) < i64::from(limit));
