@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Chains of work requests, which one call posts.
+//! Chains: work requests that one call posts.
 //!
-//! A chain and its scatter/gather entries are built by hand in [`Buffers`] that are made once: a
-//! driver copies what it needs while it posts, so they serve a queue pair for ever.
+//! [`Work::build`](crate::work::Work::build) gets a [`Chain`] and adds work requests to it. The
+//! chain is built in arrays of the queue pair, so nothing is allocated. All functions may be called
+//! under a spinlock.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    device::Pd,
-    dma::Direction,
-    memory_region::{
-        Claim,
-        MemoryRegion, //
+    chain_buffers::{
+        ChainBuffers,
+        Request, //
     },
+    memory_region::Claim,
     page_region::PageRegion,
     send_buffer::SendBuffer, //
 };
@@ -23,233 +23,65 @@ use core::{
     mem::ManuallyDrop,
     ops::Range, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
-/// Memory of the peer.
+/// The start of a segment of the peer's memory.
 #[derive(Clone, Copy)]
 pub struct Remote {
-    /// The handle of the segment.
+    /// The key (handle) of the segment.
     pub key: u32,
-    /// The address of the first byte, in the peer's terms.
+    /// The address of the first byte, as the peer has declared it.
     pub addr: u64,
 }
 
-/// Which way an RDMA operation goes.
+/// The kind of an RDMA operation.
 #[derive(Clone, Copy)]
 pub enum Rdma {
-    /// From the peer's memory to ours.
+    /// Reads the peer's memory into local memory.
     Read,
-    /// From our memory to the peer's.
+    /// Writes local memory to the peer's memory.
     Write,
 }
 
-/// What a Send carries.
+/// The content of a Send.
 pub struct Message<'a, R> {
-    /// The transport header, and whatever was copied behind it.
+    /// The buffer that the message begins in, with a transport header for example.
     pub buffer: &'a SendBuffer,
-    /// How many bytes of the buffer.
+    /// Bytes of the buffer that are sent.
     pub len: usize,
-    /// What follows them: ranges of the page region's stream.
+    /// Ranges of the byte stream of a page region, in bytes, which follow the buffer.
     pub rest: Option<(&'a PageRegion, R)>,
-    /// The handle that the peer's device is to invalidate.
+    /// The remote key that the peer's device invalidates when it receives the message.
     pub invalidate: Option<u32>,
 }
 
-/// A work request; all kinds begin with the common part.
-#[repr(C)]
-union Request {
-    wr: ManuallyDrop<bindings::ib_send_wr>,
-    rdma: ManuallyDrop<bindings::ib_rdma_wr>,
-    reg: ManuallyDrop<bindings::ib_reg_wr>,
-}
-
-impl Request {
-    fn new(opcode: bindings::ib_wr_opcode) -> Self {
-        let mut rdma: bindings::ib_rdma_wr = crate::zeroed();
-        rdma.wr.opcode = opcode;
-        Self::rdma(rdma)
-    }
-
-    fn rdma(wr: bindings::ib_rdma_wr) -> Self {
-        Self {
-            rdma: ManuallyDrop::new(wr),
-        }
-    }
-
-    fn reg(wr: bindings::ib_reg_wr) -> Self {
-        Self {
-            reg: ManuallyDrop::new(wr),
-        }
-    }
-
-    fn common(&mut self) -> &mut bindings::ib_send_wr {
-        // SAFETY: Each kind begins with it.
-        unsafe { &mut self.wr }
-    }
-}
-
-/// The arrays that a chain is built in.
+/// A chain of work requests under construction.
 ///
-/// # Invariants
-///
-/// `wrs` and `sges` have room that was given once; the entries of work request *k* begin at
-/// `starts[k]` in `sges`.
-pub(super) struct Buffers {
-    wrs: KVec<Request>,
-    sges: KVec<bindings::ib_sge>,
-    starts: KVec<usize>,
-    max_sge: usize,
-    max_read_sge: usize,
-    /// True if the device writes what it reads to registered memory only (iWARP).
-    needs_registration: bool,
-    /// Bytes of the RDMA Reads in the chain.
-    bytes_read: u32,
-    pd: Arc<Pd>,
+/// Memory that the chain names is borrowed for `'m`, which is the borrow of the
+/// [`Work`](crate::work::Work) that is being built. The [`SendQueue`](crate::send_queue::SendQueue)
+/// owns that work until the device no longer uses the memory.
+pub struct Chain<'b, 'm> {
+    buffers: &'b mut ChainBuffers,
+    /// The memory region that this chain and earlier ones of the same work register.
+    claim: &'b mut Claim,
+    /// Makes the chain invariant in `'m`, so that `'m` can be neither shortened nor extended.
+    _memory: PhantomData<Cell<&'m ()>>,
 }
 
-// SAFETY: Pointers in `wrs` are set when a chain is posted and mean nothing afterwards.
-unsafe impl Send for Buffers {}
-
-impl Buffers {
-    /// Makes them for `wrs` work requests of up to `max_sge` pieces each, RDMA Reads of up to
-    /// `max_read_sge`. May sleep.
-    pub(super) fn new(
-        pd: &Arc<Pd>,
-        wrs: usize,
-        max_sge: usize,
-        max_read_sge: usize,
-    ) -> Result<Self> {
-        Ok(Self {
-            wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
-            sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
-            starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
-            max_sge,
-            max_read_sge: max_read_sge.min(max_sge),
-            needs_registration: pd.needs_registration(),
-            bytes_read: 0,
-            pd: pd.clone(),
-        })
-    }
-
-    /// Begins an empty chain of the work with this `claim`.
-    pub(super) fn begin<'b, 'm>(&'b mut self, claim: &'b mut Claim) -> Chain<'b, 'm> {
-        self.wrs.clear();
-        self.sges.clear();
-        self.starts.clear();
-        self.bytes_read = 0;
-        Chain {
-            buffers: self,
+impl<'b, 'm> Chain<'b, 'm> {
+    /// Begins an empty chain in `buffers` for the work that `claim` belongs to.
+    pub(super) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim) -> Self {
+        buffers.clear();
+        Self {
+            buffers,
             claim,
             _memory: PhantomData,
         }
     }
 
-    /// Adds a work request with the entries from `start` on.
-    fn add(&mut self, mut wr: Request, start: usize) {
-        // CAST: There are at most `max_sge` entries.
-        wr.common().num_sge = self.sges.len().saturating_sub(start) as c_int;
-        // There is room by the type invariant, as `is_full` was checked.
-        if self.starts.push_within_capacity(start).is_ok() {
-            let _ = self.wrs.push_within_capacity(wr);
-        }
-    }
-
-    /// Adds an entry for memory that is mapped; whether there was room.
-    fn sge(&mut self, addr: u64, len: usize) -> bool {
-        self.keyed_sge(addr, len, self.pd.local_key())
-    }
-
-    fn keyed_sge(&mut self, addr: u64, len: usize, key: u32) -> bool {
-        let sge = bindings::ib_sge {
-            addr,
-            // CAST: A piece is at most a region of 1 MiB.
-            length: len as u32,
-            lkey: key,
-        };
-        self.sges.push_within_capacity(sge).is_ok()
-    }
-
-    /// Adds pieces for `range` of the page region until there are `max` entries; returns how many
-    /// bytes they have.
-    fn gather(
-        &mut self,
-        page_region: &PageRegion,
-        direction: Direction,
-        range: Range<usize>,
-        max: usize,
-    ) -> usize {
-        let mut at = range.start;
-        while at < range.end && self.sges.len() < max {
-            let left = range.end.saturating_sub(at);
-            let Some((addr, piece)) = page_region.mapped_piece(&self.pd, direction, at, left)
-            else {
-                break;
-            };
-            if !self.sge(addr, piece.len) {
-                break;
-            }
-            at = at.saturating_add(piece.len);
-        }
-        at.saturating_sub(range.start)
-    }
-
-    /// Adds one entry for the beginning of `range` of registered memory; returns how many bytes it
-    /// has.
-    fn registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> usize {
-        match memory_region.find(range) {
-            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => len,
-            _ => 0,
-        }
-    }
-
-    /// Links the requests, gives each the completion that `cqe` has for its index, asks for a
-    /// completion of the last one if `signal`, and returns the first; null if there is none.
-    ///
-    /// The pointers are valid until the chain changes.
-    // What it needs of the stack is not to be there while the driver posts.
-    #[inline(never)]
-    pub(super) fn link(
-        &mut self,
-        signal: bool,
-        mut cqe: impl FnMut(usize) -> *mut bindings::ib_cqe,
-    ) -> *const bindings::ib_send_wr {
-        let mut next: *mut bindings::ib_send_wr = core::ptr::null_mut();
-        let sges = self.sges.as_mut_ptr();
-        for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
-            let start = self.starts.get(i).copied().unwrap_or(0);
-            let wr = wr.common();
-            // Some drivers take the first entry whatever their number (irdma, `irdma_uk_rdma_write`).
-            wr.sg_list = match wr.num_sge {
-                0 => core::ptr::null_mut(),
-                _ => sges.wrapping_add(start),
-            };
-            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
-            if next.is_null() && signal {
-                wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
-            }
-            wr.next = next;
-            next = wr;
-        }
-        next.cast_const()
-    }
-}
-
-/// A chain of work requests under construction; what it names lives, unchanged, for `'m`.
-pub struct Chain<'b, 'm> {
-    buffers: &'b mut Buffers,
-    /// The memory region that this and earlier chains of the same work make valid.
-    claim: &'b mut Claim,
-    /// Invariant in `'m`: it can be made neither longer nor shorter.
-    _memory: PhantomData<Cell<&'m ()>>,
-}
-
-impl<'m> Chain<'_, 'm> {
-    /// The number of work requests in the chain.
+    /// Returns the number of work requests in the chain.
     pub fn len(&self) -> usize {
-        self.buffers.wrs.len()
+        self.buffers.len()
     }
 
     /// Returns true if there is no work request in the chain.
@@ -259,66 +91,81 @@ impl<'m> Chain<'_, 'm> {
 
     /// Returns the bytes of the RDMA Reads in the chain.
     pub(super) fn bytes_read(&self) -> u32 {
-        self.buffers.bytes_read
+        self.buffers.bytes_read()
     }
 
-    /// Whether there is no room for a work request.
+    /// Returns true if there is no room for another work request.
     pub fn is_full(&self) -> bool {
-        self.buffers.wrs.len() == self.buffers.wrs.capacity()
+        self.buffers.is_full()
     }
 
-    /// Makes the memory valid that RDMA Reads into the page region need, `room` work requests in the
-    /// chain at most; whether all of it was, now or before by the same work.
+    /// Registers the memory region of `page_region`, which is the sink of RDMA Reads that follow.
+    /// Adds work requests until the chain has `room` of them.
+    ///
+    /// Returns true if the memory region is registered completely, by this chain and earlier ones
+    /// of the same work, or if the page region has none. Otherwise the caller calls this again with
+    /// a later chain, and adds no Reads before.
     pub fn register(&mut self, page_region: &'m PageRegion, room: usize) -> bool {
-        let Some((memory_region, pages)) = page_region.memory_region(&self.buffers.pd) else {
+        let Some((memory_region, pages)) = page_region.memory_region(self.buffers.pd()) else {
             return true;
         };
         if !self.claim.take(memory_region) {
             return false;
         }
-        while !memory_region.is_begun(pages) {
+        while !memory_region.is_registered(pages) {
             if self.len() >= room || self.is_full() {
                 return false;
             }
-            let Some(wr) = memory_region.begin() else {
+            let Some(wr) = memory_region.next_registration() else {
                 return false;
             };
-            self.claim.set_ended(false);
-            let start = self.buffers.sges.len();
+            self.claim.on_registration();
+            let start = self.buffers.start();
             self.buffers.add(Request::reg(wr), start);
         }
         true
     }
 
-    /// Makes it invalid again when the RDMA Reads are done; likewise.
+    /// Invalidates the memory region of `page_region` behind the RDMA Reads into it. Adds work
+    /// requests until the chain has `room` of them. The first one is fenced: the device executes it
+    /// when all Reads are done.
+    ///
+    /// Returns true if the memory region is invalidated completely, by this chain and earlier ones
+    /// of the same work, or if the page region has none. Otherwise the caller calls this again with
+    /// a later chain.
     pub fn invalidate(&mut self, page_region: &'m PageRegion, room: usize) -> bool {
-        let Some((memory_region, _)) = page_region.memory_region(&self.buffers.pd) else {
+        let Some((memory_region, _)) = page_region.memory_region(self.buffers.pd()) else {
             return true;
         };
         if !self.claim.take(memory_region) {
             return false;
         }
-        while !memory_region.is_ended() {
+        while !memory_region.is_invalidated() {
             if self.len() >= room || self.is_full() {
                 return false;
             }
-            let Some((key, is_first)) = memory_region.end() else {
+            let Some(next) = memory_region.next_invalidation() else {
                 return false;
             };
             let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_LOCAL_INV);
-            wr.common().ex.invalidate_rkey = ManuallyDrop::new(key);
-            if is_first {
+            wr.common().ex.invalidate_rkey = ManuallyDrop::new(next.key);
+            if next.is_first {
                 wr.common().send_flags = bindings::ib_send_flags_IB_SEND_FENCE as c_int;
             }
-            let start = self.buffers.sges.len();
+            let start = self.buffers.start();
             self.buffers.add(wr, start);
         }
-        self.claim.set_ended(true);
+        self.claim.on_all_invalidated();
         true
     }
 
-    /// Adds an RDMA operation between `remote` and up to `len` bytes of the page region from byte
-    /// `at` on; returns how many bytes one work request takes, 0 if there is no room.
+    /// Adds an RDMA operation between `remote` and up to `len` bytes of `page_region` from byte
+    /// `at` on.
+    ///
+    /// Returns the number of bytes that the work request moves. It is less than `len` if the bytes
+    /// need more scatter/gather entries than a work request may have; the caller adds another
+    /// operation for the rest. It is 0, and nothing is added, if the chain is full, or if the page
+    /// region is not mapped for this protection domain and direction.
     pub fn rdma(
         &mut self,
         rdma: Rdma,
@@ -331,25 +178,17 @@ impl<'m> Chain<'_, 'm> {
             return 0;
         }
         let buffers = &mut *self.buffers;
-        let (opcode, direction, max_sge) = match rdma {
+        let start = buffers.start();
+        let range = at..at.saturating_add(len);
+        let (opcode, taken) = match rdma {
             Rdma::Read => (
                 bindings::ib_wr_opcode_IB_WR_RDMA_READ,
-                Direction::FromDevice,
-                buffers.max_read_sge,
+                buffers.add_sink(page_region, range),
             ),
             Rdma::Write => (
                 bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-                Direction::ToDevice,
-                buffers.max_sge,
+                buffers.add_source(page_region, range, start),
             ),
-        };
-        let start = buffers.sges.len();
-        let max = start.saturating_add(max_sge);
-        let range = at..at.saturating_add(len);
-        let taken = match (rdma, page_region.memory_region(&buffers.pd)) {
-            (Rdma::Read, Some((memory_region, _))) => buffers.registered(memory_region, range),
-            (Rdma::Read, None) if buffers.needs_registration => 0,
-            _ => buffers.gather(page_region, direction, range, max),
         };
         if taken > 0 {
             let mut wr: bindings::ib_rdma_wr = crate::zeroed();
@@ -358,48 +197,49 @@ impl<'m> Chain<'_, 'm> {
             wr.rkey = remote.key;
             buffers.add(Request::rdma(wr), start);
             if let Rdma::Read = rdma {
-                // CAST: One work request moves at most the bytes of its pieces, see `keyed_sge`.
-                buffers.bytes_read = buffers.bytes_read.saturating_add(taken as u32);
+                // CAST: The entries of a work request have at most 1 MiB each.
+                buffers.count_read(taken as u32);
             }
         }
         taken
     }
 
-    /// Adds an RDMA Write of no bytes, which needs no memory on either side: what was posted before
-    /// it is done when it completes. Whether there was room.
+    /// Adds an RDMA Write of no bytes, which needs no memory on either side. Its completion stands
+    /// for all work requests that were posted before. Returns false if the chain is full.
     pub(super) fn mark(&mut self) -> bool {
-        let buffers = &mut *self.buffers;
-        let start = buffers.sges.len();
-        let room = buffers.wrs.len() < buffers.wrs.capacity();
-        if room {
+        let has_room = !self.is_full();
+        if has_room {
+            let start = self.buffers.start();
             let wr = Request::new(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE);
-            buffers.add(wr, start);
+            self.buffers.add(wr, start);
         }
-        room
+        has_room
     }
 
-    /// Adds a Send; returns whether there was room for it and its pieces.
+    /// Adds a Send. The part of `message` in the send buffer is synced for the device now.
+    ///
+    /// Returns false, and adds nothing, if the chain is full, if the message needs more
+    /// scatter/gather entries than a work request may have, or if its memory is not mapped for this
+    /// protection domain.
     pub fn send<R: Iterator<Item = Range<usize>>>(&mut self, message: Message<'m, R>) -> bool {
         if self.is_full() {
             return false;
         }
         let buffers = &mut *self.buffers;
-        let start = buffers.sges.len();
-        let max = start.saturating_add(buffers.max_sge);
-        let Some((addr, len)) = message.buffer.sync(&buffers.pd, message.len) else {
+        let start = buffers.start();
+        let Some((addr, len)) = message.buffer.sync(buffers.pd(), message.len) else {
             return false;
         };
-        // No bytes need no entry.
-        let mut whole = len == 0 || buffers.sge(addr, len);
+        // A message without bytes needs no entry.
+        let mut is_whole = len == 0 || buffers.sge(addr, len);
         if let Some((page_region, ranges)) = message.rest {
             for range in ranges {
                 let len = range.end.saturating_sub(range.start);
-                whole =
-                    whole && buffers.gather(page_region, Direction::ToDevice, range, max) == len;
+                is_whole = is_whole && buffers.add_source(page_region, range, start) == len;
             }
         }
-        if !whole {
-            buffers.sges.truncate(start);
+        if !is_whole {
+            buffers.truncate(start);
             return false;
         }
         let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_SEND);

@@ -28,8 +28,8 @@ use kernel::{
 
 /// A list of devices that follows the RDMA core's.
 ///
-/// Functions run in process context and may sleep. The RDMA core calls them for one device one after
-/// the other, and may call them for several devices at once.
+/// Functions run in process context and may sleep. The RDMA core calls them for one device one
+/// after the other, and may call them for several devices at once.
 pub trait Client: Send + Sync + 'static {
     /// Takes a device that is registered now, or was before the client.
     ///
@@ -45,8 +45,8 @@ pub trait Client: Send + Sync + 'static {
     fn remove(&self, device: &IbDevice);
 }
 
-/// The address of the registered client's target, or 0. Operations of `struct ib_client` get only the
-/// device, so they find the target here.
+/// The address of the registered client's target, or 0. Operations of `struct ib_client` get only
+/// the device, so they find the target here.
 static CLIENT: Atomic<usize> = Atomic::new(0);
 
 /// The registration of a [`Client`]. There is at most one.
@@ -140,8 +140,8 @@ impl<T: Client> Registration<T> {
 #[pinned_drop]
 impl<T: Client> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The client is registered by the type invariant. No operation of the client runs after
-        // this has returned.
+        // SAFETY: The client is registered by the type invariant. No operation of the client runs
+        // after this has returned.
         unsafe { bindings::ib_unregister_client(self.client.get()) };
         CLIENT.store(0, Release);
     }

@@ -2,9 +2,9 @@
 
 //! The connection manager: ids (`struct rdma_cm_id`) and their events.
 //!
-//! An id is a listener or one connection. Its context implements [`Events`]. Handlers of events run on
-//! workqueues of the RDMA core, which holds the lock of the id meanwhile. They may sleep, and must not
-//! drop or accept the id that they are called for.
+//! An id is a listener or one connection. Its context implements [`Events`]. Handlers of events run
+//! on workqueues of the RDMA core, which holds the lock of the id meanwhile. They may sleep, and
+//! must not drop or accept the id that they are called for.
 //!
 //! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
@@ -36,33 +36,34 @@ const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
 
 /// The owner of the ids in the output of `rdma resource show cm_id`.
 ///
-/// The RDMA core keeps this pointer as long as an id exists. It destroys the ids of rejected connect
-/// requests itself, possibly after the listening id is destroyed. So the module must wait for running
-/// tasks before it is unloaded; `sunrpc::class::Class` does.
+/// The RDMA core keeps this pointer as long as an id exists. It destroys the ids of rejected
+/// connect requests itself, possibly after the listening id is destroyed. So the module must wait
+/// for running tasks before it is unloaded; `sunrpc::class::Class` does.
 const NAME: &CStr = c"svcrdma";
 
 /// The context of an id: handles its events.
 ///
 /// # Context
 ///
-/// A workqueue of the RDMA core, with the lock of the id held. Functions may sleep. They must not drop
-/// the [`CmId`] or call [`CmId::accept`] on it, as both take that lock.
+/// A workqueue of the RDMA core, with the lock of the id held. Functions may sleep. They must not
+/// drop the [`CmId`] or call [`CmId::accept`] on it, as both take that lock.
 pub trait Events: Send + Sync + 'static {
-    /// Handles a connect request to this listening id. The peer is rejected unless the implementation
-    /// adopts `new`.
+    /// Handles a connect request to this listening id. The peer is rejected unless the
+    /// implementation adopts `new`.
     ///
     /// The locks of the listening id and of the new id are held: all other connect requests to the
     /// listening id wait until this returns. The default rejects the peer.
     fn connect_request(_this: ArcBorrow<'_, Self>, _new: NewId<'_>, _request: &Request<'_>) {}
 
-    /// Handles the peer's confirmation that it is connected. Returns false to disconnect the peer, for
-    /// example because the ULP has closed the connection since it accepted it: a disconnect request
-    /// cannot be sent before this event.
+    /// Handles the peer's confirmation that it is connected. Returns false to disconnect the peer,
+    /// for example because the ULP has closed the connection since it accepted it: a disconnect
+    /// request cannot be sent before this event.
     fn established(_this: ArcBorrow<'_, Self>) -> bool {
         true
     }
 
-    /// Handles the end of a connection, or of the device or the address of a connection or a listener.
+    /// Handles the end of a connection, or of the device or the address of a connection or a
+    /// listener.
     fn event(this: ArcBorrow<'_, Self>, event: Event);
 }
 
@@ -72,8 +73,8 @@ pub enum Event {
     /// The connection has ended, or was not established. The number is that of the event (`enum
     /// rdma_cm_event_type`).
     Gone(u32),
-    /// The hardware address of the device has changed, so packets no longer reach this id. The number is
-    /// that of the event (`enum rdma_cm_event_type`).
+    /// The hardware address of the device has changed, so packets no longer reach this id. The
+    /// number is that of the event (`enum rdma_cm_event_type`).
     AddressGone(u32),
     /// The device is being removed. Its removal waits until the id is destroyed.
     DeviceRemoval,
@@ -166,9 +167,10 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
 
 /// An id: a listener, or one connection.
 ///
-/// The owner is the ULP, or the [`Qp`](crate::qp::Qp) that was made on the id. The id holds a reference
-/// to its context. Dropping the id destroys it: this sleeps, and waits until no handler of the id runs.
-/// It must not be dropped in a handler of its own, or with a lock held that its handlers take.
+/// The owner is the ULP, or the [`Qp`](crate::qp::Qp) that was made on the id. The id holds a
+/// reference to its context. Dropping the id destroys it: this sleeps, and waits until no handler
+/// of the id runs. It must not be dropped in a handler of its own, or with a lock held that its
+/// handlers take.
 ///
 /// # Invariants
 ///
@@ -185,7 +187,8 @@ unsafe impl<E: Events> Send for CmId<E> {}
 unsafe impl<E: Events> Sync for CmId<E> {}
 
 impl<E: Events> CmId<E> {
-    /// Listens on `addr` in the network namespace `net`. `context` handles connect requests. May sleep.
+    /// Listens on `addr` in the network namespace `net`. `context` handles connect requests. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -193,8 +196,8 @@ impl<E: Events> CmId<E> {
     pub fn listen(net: Net<'_>, addr: &Addr, context: Arc<E>) -> Result<Self> {
         let raw = Arc::as_ptr(&context).cast_mut().cast();
         let name = NAME.as_char_ptr();
-        // SAFETY: `net` is live. The context lives until `drop` destroys the id. Handler and name live
-        // as long as the module.
+        // SAFETY: `net` is live. The context lives until `drop` destroys the id. Handler and name
+        // live as long as the module.
         let id = unsafe { bindings::rdma_create_id(net.as_ptr(), Some(handle::<E>), raw, name) };
         // INVARIANT: The id was just created with this context and handler.
         let this = Self {
@@ -231,13 +234,13 @@ impl<E: Events> CmId<E> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads to the peer run at a
-    /// time. The id must have a queue pair. Messages of the peer may arrive before this returns. May
-    /// sleep; must not be called in a handler of this id.
+    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads to the peer run
+    /// at a time. The id must have a queue pair. Messages of the peer may arrive before this
+    /// returns. May sleep; must not be called in a handler of this id.
     ///
-    /// A peer whose message finds no posted Receive repeats it after 0.64 ms, as often as needed: a ULP
-    /// that posts no Receive slows its peer down, and the connection stays up. On iWARP such a message
-    /// ends the connection.
+    /// A peer whose message finds no posted Receive repeats it after 0.64 ms, as often as needed: a
+    /// ULP that posts no Receive slows its peer down, and the connection stays up. On iWARP such a
+    /// message ends the connection.
     ///
     /// # Errors
     ///
@@ -263,13 +266,14 @@ impl<E: Events> CmId<E> {
 
 impl<E: Events> Drop for CmId<E> {
     fn drop(&mut self) {
-        // SAFETY: The id is live by the type invariant. No handler runs after this has returned, so the
-        // context may be dropped.
+        // SAFETY: The id is live by the type invariant. No handler runs after this has returned, so
+        // the context may be dropped.
         unsafe { bindings::rdma_destroy_id(self.as_ptr()) };
     }
 }
 
-/// Calls the function of `E` for an event. A result other than 0 makes the RDMA core destroy the id.
+/// Calls the function of `E` for an event. A result other than 0 makes the RDMA core destroy the
+/// id.
 ///
 /// # Safety
 ///
@@ -294,7 +298,8 @@ unsafe extern "C" fn handle<E: Events>(
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
             if !E::established(context) {
                 // An error means that the connection has ended already.
-                // SAFETY: The id is live while its handler runs, and a handler may disconnect its id.
+                // SAFETY: The id is live while its handler runs, and a handler may disconnect its
+                // id.
                 let _ = unsafe { bindings::rdma_disconnect(id) };
             }
             0
@@ -333,8 +338,8 @@ unsafe fn connect_request<E: Events>(
         id: unsafe { NonNull::new_unchecked(id) },
         adopted: &adopted,
     };
-    // SAFETY: The event is valid and has these parameters, unchanged, while the handler runs. `request`
-    // is dropped when this function returns.
+    // SAFETY: The event is valid and has these parameters, unchanged, while the handler runs.
+    // `request` is dropped when this function returns.
     let request = unsafe { Request::from_raw(&raw const *(*event).param.conn) };
     E::connect_request(context, new, &request);
     c_int::from(!adopted.get())

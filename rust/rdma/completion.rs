@@ -46,8 +46,8 @@ impl Status {
 /// A completion stands for its work request and all that were posted before.
 /// [`SendQueue::retire`](crate::send_queue::SendQueue::retire) turns it into work that is done.
 ///
-/// The completions of a queue pair are handled in order and one at a time, because only the worker of
-/// the send queue's completion queue handles them.
+/// The completions of a queue pair are handled in order and one at a time, because only the worker
+/// of the send queue's completion queue handles them.
 pub struct Completion {
     qp: *mut bindings::ib_qp,
     slot: usize,

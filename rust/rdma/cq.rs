@@ -2,12 +2,13 @@
 
 //! Completion queues.
 //!
-//! The RDMA core's workqueue polls completion queues (`IB_POLL_WORKQUEUE`): handlers of completions run
-//! in process context, and one worker at a time serves a queue.
+//! The RDMA core's workqueue polls completion queues (`IB_POLL_WORKQUEUE`): handlers of completions
+//! run in process context, and one worker at a time serves a queue.
 //!
-//! The queues are not taken from the RDMA core's pool (`ib_cq_pool_get`). Another user of a pooled queue
-//! may drain its own queue pair there with `ib_drain_qp`, which polls the queue: it may take completions
-//! of this crate's queue pairs off the queue and handle them after those queue pairs are destroyed.
+//! The queues are not taken from the RDMA core's pool (`ib_cq_pool_get`). Another user of a pooled
+//! queue may drain its own queue pair there with `ib_drain_qp`, which polls the queue: it may take
+//! completions of this crate's queue pairs off the queue and handle them after those queue pairs
+//! are destroyed.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -28,8 +29,8 @@ use kernel::{
     },
 };
 
-/// The kind of work that completes in a queue. Receives and other work have separate queues, which are
-/// polled in parallel.
+/// The kind of work that completes in a queue. Receives and other work have separate queues, which
+/// are polled in parallel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Completes {
     /// Work of send queues: Sends, RDMA Reads, RDMA Writes, registrations and invalidations.
@@ -50,8 +51,8 @@ impl Health {
 
 /// A completion queue that several queue pairs share.
 ///
-/// Each queue pair has a [`Share`] of the entries, so the queue cannot overflow. Lock-free; queue pairs
-/// hold references through their shares.
+/// Each queue pair has a [`Share`] of the entries, so the queue cannot overflow. Lock-free; queue
+/// pairs hold references through their shares.
 ///
 /// # Invariants
 ///
@@ -71,7 +72,8 @@ pub struct Cq {
 
 // SAFETY: Verbs may be called on any thread.
 unsafe impl Send for Cq {}
-// SAFETY: Verbs may be called on several threads at once, and all other state is atomic or constant.
+// SAFETY: Verbs may be called on several threads at once, and all other state is atomic or
+// constant.
 unsafe impl Sync for Cq {}
 
 impl Cq {
@@ -136,8 +138,8 @@ impl Cq {
     /// Reserves `entries` entries. Returns `None` if the queue has fewer left. In any context.
     pub fn share(self: &Arc<Self>, entries: u32) -> Option<Share> {
         let wanted = i32::try_from(entries).ok()?;
-        // INVARIANT: `wanted` is taken off `room` below. If `room` was smaller, the share is dropped at
-        // once, which gives it back.
+        // INVARIANT: `wanted` is taken off `room` below. If `room` was smaller, the share is
+        // dropped at once, which gives it back.
         let share = Share {
             cq: self.clone(),
             entries: wanted,
@@ -152,8 +154,8 @@ impl Cq {
     /// Waits until the worker has handled the completions that it has polled. Sleeps. Must not be
     /// called by a handler of a completion.
     pub(super) fn flush(&self) {
-        // SAFETY: The queue is live by the type invariant. It is polled by a workqueue, so its `work` is
-        // initialised.
+        // SAFETY: The queue is live by the type invariant. It is polled by a workqueue, so its
+        // `work` is initialised.
         unsafe { bindings::flush_cq(self.as_ptr()) };
     }
 }
@@ -187,8 +189,8 @@ impl Share {
         self.cq.health.clone()
     }
 
-    /// Returns true if a queue pair of `pd` can use this share for `completes` work of up to `entries`
-    /// entries.
+    /// Returns true if a queue pair of `pd` can use this share for `completes` work of up to
+    /// `entries` entries.
     pub(super) fn fits(&self, pd: &Pd, completes: Completes, entries: u32) -> bool {
         self.cq.pd.device_ptr() == pd.device_ptr()
             && self.cq.completes == completes

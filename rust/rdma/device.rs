@@ -13,11 +13,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The properties of a device that bound the sizes of its objects (`struct ib_device_attr` and others).
+/// The properties of a device that bound the sizes of its objects (`struct ib_device_attr` and
+/// others).
 ///
-/// `max_qp_wr`, `max_cqe` and `max_mr_pages` count entries and pages; `max_send_sge` and `max_sge_rd`
-/// count scatter/gather entries of a work request. `iwarp` is true if the sinks of RDMA Reads must be
-/// registered memory.
+/// `max_qp_wr`, `max_cqe` and `max_mr_pages` count entries and pages; `max_send_sge` and
+/// `max_sge_rd` count scatter/gather entries of a work request. `iwarp` is true if the sinks of
+/// RDMA Reads must be registered memory.
 pub type Limits = bindings::svcrdma_limits;
 
 /// A reference to an RDMA device.
@@ -71,7 +72,8 @@ impl IbDevice {
     /// Returns the current name of the device, which an admin may change.
     pub fn name(&self) -> Name {
         let mut name = [0u8; Name::SIZE];
-        // SAFETY: The device is live by the type invariant; `name` is valid for writes of its length.
+        // SAFETY: The device is live by the type invariant; `name` is valid for writes of its
+        // length.
         unsafe {
             bindings::device_name(self.as_ptr(), name.as_mut_ptr().cast(), name.len());
         }
@@ -142,9 +144,9 @@ impl Drop for Registered {
 
 /// A protection domain.
 ///
-/// Everything that the hardware may access belongs to a protection domain: queue pairs, memory regions
-/// and DMA mappings. Their owners hold an `Arc<Pd>`. A `Pd` keeps its device registered, so the removal
-/// of the device waits until the `Pd` is dropped.
+/// Everything that the hardware may access belongs to a protection domain: queue pairs, memory
+/// regions and DMA mappings. Their owners hold an `Arc<Pd>`. A `Pd` keeps its device registered, so
+/// the removal of the device waits until the `Pd` is dropped.
 ///
 /// # Invariants
 ///

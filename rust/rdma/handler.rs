@@ -12,7 +12,10 @@ use crate::{
     receive::Receive,
     receive_buffer::State, //
 };
-use kernel::sync::ArcBorrow;
+use kernel::{
+    ffi::c_int,
+    sync::ArcBorrow, //
+};
 
 /// A use of a Receive that is not a plain Send.
 #[derive(Clone, Copy)]
@@ -24,16 +27,29 @@ pub enum Unfit {
     Invalidation,
 }
 
+impl Unfit {
+    /// Returns the use of a successful Receive, or `None` for a plain Send.
+    pub(super) fn of(opcode: bindings::ib_wc_opcode, flags: c_int) -> Option<Self> {
+        if opcode == bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM {
+            return Some(Self::Immediate);
+        }
+        // CAST: The value is a set of flags.
+        let is_invalidation = flags as u32 & bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE != 0;
+        is_invalidation.then_some(Self::Invalidation)
+    }
+}
+
 /// The context of a queue pair: handles its completions.
 ///
-/// A [`Qp`](crate::qp::Qp) holds a reference to its handler until all of its completions are handled.
+/// A [`Qp`](crate::qp::Qp) holds a reference to its handler until all of its completions are
+/// handled.
 ///
 /// # Context
 ///
 /// All functions but [`failed`](Self::failed) run on the RDMA core's workqueue, on the worker of a
 /// completion queue. They must not sleep: the same worker serves all queue pairs of the completion
-/// queue. Receives and sends have completion queues of their own, so `received` and `sent` may run at
-/// the same time.
+/// queue. Receives and sends have completion queues of their own, so `received` and `sent` may run
+/// at the same time.
 ///
 /// # Examples
 ///
@@ -85,8 +101,8 @@ pub trait Handler: Send + Sync + Sized + 'static {
     /// again.
     fn unfit(this: ArcBorrow<'_, Self>, what: Unfit);
 
-    /// Handles a Receive that has failed or was flushed. No Receive is posted to this queue pair any
-    /// more; the ULP tears the connection down.
+    /// Handles a Receive that has failed or was flushed. No Receive is posted to this queue pair
+    /// any more; the ULP tears the connection down.
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
     /// Handles a completion of posted work. If the status is a success, the implementation calls

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory registration for RDMA Reads.
+//! Memory regions: registered memory for RDMA Reads.
 //!
-//! Where a device takes only registered memory as the sink of an RDMA Read, as iWARP does, the peer
-//! is told a key of it and could write there by itself. So a [`MemoryRegion`] has nothing but the
-//! pages of one Call, is valid from a work request before the Reads to one behind them, and is
-//! destroyed by whoever takes the pages back without a completion of the latter. All connections of
-//! a device share its protection domain, so another peer that knew key and address could write there
-//! as well, and one that knew most of the key could invalidate it. The address is another one each time,
-//! and nothing that can be guessed; the key says most of the next one, so a memory region that was used
-//! for a connection is for that alone.
+//! Some devices, those of iWARP among them, take only registered memory as the sink of an RDMA
+//! Read. The peer learns the key of that memory (RFC 5040: Data Sink STag) and could write to it by
+//! itself while it is valid. These rules bound what a peer can reach:
+//!
+//! - A [`MemoryRegion`] covers only the pages of one Call.
+//! - It is valid from a work request that is posted before the Reads until one that is posted
+//!   behind them.
+//! - If the pages are taken back without a completion of the latter, the memory region is destroyed
+//!   ([`PageRegion::unmap`](crate::page_region::PageRegion::unmap)).
+//! - All connections of a device share its protection domain, so the device does not reject another
+//!   peer that knows both key and address. Each use has a random address, which no peer can guess.
+//! - A peer that guesses the key alone can invalidate the memory region. The next key differs from
+//!   the last one in its low 8 bits only (`ib_inc_rkey`). So a memory region that was used for one
+//!   connection is never used for another ([`MemoryRegion::user`]).
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -29,10 +35,10 @@ use kernel::{
 };
 use support::page::PAGE_SIZE;
 
-/// The most pages that one MR has: 1 MiB.
+/// The most pages of one MR: 1 MiB.
 const MAX_PAGES: u32 = 256;
 
-// The length of an MR goes into a scatter/gather entry.
+// One scatter/gather entry can have the length of an MR.
 const _: () = assert!(MAX_PAGES as usize <= u32::MAX as usize / PAGE_SIZE);
 
 /// How a device registers memory.
@@ -40,15 +46,15 @@ const _: () = assert!(MAX_PAGES as usize <= u32::MAX as usize / PAGE_SIZE);
 pub struct Kind {
     /// Pages of an MR.
     pages: u32,
-    /// What is allowed to whom, `IB_ACCESS_...`.
+    /// Access rights of an MR, a set of `IB_ACCESS_...` flags.
     access: u32,
 }
 
 impl Kind {
-    /// That of a device with these limits; none if it has no MRs that work requests can make
-    /// valid.
+    /// Returns how a device with these limits registers memory, or `None` if it has no MRs that
+    /// work requests can register (fast registration).
     pub fn new(limits: &Limits) -> Option<Self> {
-        // An iWARP device takes what it reads like a Write of the peer.
+        // An iWARP device handles the response to a Read like a Write of the peer.
         let remote = match limits.iwarp {
             true => bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE,
             false => 0,
@@ -61,73 +67,85 @@ impl Kind {
     }
 }
 
-/// A memory region (MR) of the device, which other pages can be put into each time.
+/// A memory region of the device (`struct ib_mr`, MR). Each use maps other pages.
 ///
 /// # Invariants
 ///
-/// `mr` is live, and whoever has this keeps its domain.
+/// The MR is live. The owner of this value keeps its protection domain.
 struct Mr(NonNull<bindings::ib_mr>);
 
 impl Mr {
-    /// Makes one for `pages` pages of a domain that the caller keeps. May sleep.
+    /// Allocates an MR of `pages` pages. The caller keeps `pd` as long as the MR. May sleep.
     fn new(pd: &Pd, pages: u32) -> Result<Self> {
         let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
         // SAFETY: `pd` is live.
         let mr = from_err_ptr(unsafe { bindings::ib_alloc_mr(pd.as_ptr(), kind, pages) })?;
-        // INVARIANT: As just made; the caller keeps the domain.
+        // INVARIANT: The MR was just allocated; the caller keeps the protection domain.
         Ok(Self(NonNull::new(mr).ok_or(ENOMEM)?))
     }
 
-    /// What the device, and on iWARP the peer, calls it.
+    /// Returns the key of the MR, local and remote.
     fn key(&self) -> u32 {
-        // SAFETY: By the type invariant.
+        // SAFETY: The MR is live by the type invariant.
         unsafe { (*self.0.as_ptr()).lkey }
     }
 
-    /// The device's address of its first byte.
+    /// Returns the DMA address of the first byte.
     fn start(&self) -> u64 {
-        // SAFETY: By the type invariant.
+        // SAFETY: The MR is live by the type invariant.
         unsafe { (*self.0.as_ptr()).iova }
     }
 }
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; work that names it is not posted: a `SendQueue` gives posted work
-        // to nobody, to be changed or dropped, before it has completed.
+        // SAFETY: The MR is live by the type invariant. No posted work names it: a `SendQueue` owns
+        // posted work, with its memory regions, until the work has completed or the queue pair is
+        // destroyed.
         unsafe { bindings::ib_dereg_mr_user(self.0.as_ptr(), core::ptr::null_mut()) };
     }
 }
 
-/// The MRs for the pages of one Call.
+/// Memory that can be registered for the pages of one Call: one or several MRs.
+///
+/// The owner gives it to a [`PageRegion`](crate::page_region::PageRegion), whose lock or owner
+/// protects it. It is `Send` and not `Sync`.
 ///
 /// # Invariants
 ///
-/// The MRs are of `pd`. Only the first `begun` of them may be valid, and of these those before
-/// `ended` until work is done that was posted with them.
+/// - The MRs belong to `pd`.
+/// - Only the first `registered` MRs may be valid. Of these, the first `invalidated` are not valid
+///   any more when the work that invalidates them has completed.
 pub struct MemoryRegion {
     mrs: KVec<Mr>,
-    /// Pages of all: not more than it was made for, though the last MR may have room.
+    /// Pages of all MRs together. The last MR may be larger than needed; its rest is not used.
     room: usize,
-    /// Pages of each.
+    /// Pages of each MR.
     pages: usize,
-    /// What the RDMA core takes addresses from; one for each page of an MR.
+    /// Scatter list that passes addresses to the RDMA core; one entry for each page of an MR.
     list: KVec<bindings::scatterlist>,
     access: u32,
-    /// The connection that it is for.
+    /// The number of the connection that the memory region is reserved for.
     user: Option<u64>,
-    /// Whether an MR was ever begun.
+    /// True once the registration of an MR was built.
     is_known: Cell<bool>,
-    begun: Cell<usize>,
-    ended: Cell<usize>,
+    /// MRs whose registration was built, since the memory region was last idle.
+    registered: Cell<usize>,
+    /// MRs among these whose invalidation was built.
+    invalidated: Cell<usize>,
     pd: Arc<Pd>,
 }
 
-// SAFETY: Verbs may be called on any thread, and pointers in `list` mean nothing between calls.
+// SAFETY: Verbs may be called on any thread. Pointers in `list` are used only during a call that
+// sets them.
 unsafe impl Send for MemoryRegion {}
 
 impl MemoryRegion {
-    /// Makes one for up to `pages` pages. May sleep.
+    /// Allocates a memory region for up to `pages` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or the driver's error, for example if the device has no MR left.
     pub fn new(pd: &Arc<Pd>, kind: Kind, pages: usize) -> Result<KBox<Self>> {
         let each = kind
             .pages
@@ -153,39 +171,43 @@ impl MemoryRegion {
             access: kind.access,
             user: None,
             is_known: Cell::new(false),
-            begun: Cell::new(0),
-            ended: Cell::new(0),
+            registered: Cell::new(0),
+            invalidated: Cell::new(0),
             pd: pd.clone(),
         };
         Ok(KBox::new(this, GFP_KERNEL)?)
     }
 
-    /// Whether a peer may know a key of it.
+    /// Returns true if a peer may know a key of the memory region.
     pub fn is_known(&self) -> bool {
         self.is_known.get()
     }
 
-    /// The number of the connection that it is for; none if no peer knows its key.
+    /// Returns the number of the connection that the memory region is reserved for, or `None` if it
+    /// may be used for any.
     pub fn user(&self) -> Option<u64> {
         self.user
     }
 
-    /// It is for the connection with that number, or was not used.
+    /// Reserves the memory region for the connection with the number `user`. `None` is allowed only
+    /// if no peer [knows](Self::is_known) a key.
     pub fn set_user(&mut self, user: Option<u64>) {
         self.user = user;
     }
 
-    /// The number of pages there is room for.
+    /// Returns the number of pages that there is room for.
     pub fn capacity(&self) -> usize {
         self.room
     }
 
-    /// Puts the pages at `addrs` into the MRs, which get new keys and addresses.
+    /// Maps the pages at the DMA addresses `addrs` into the MRs, which get new keys and new
+    /// addresses. Does not sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too many pages, for a memory region that may be valid, or the driver's.
-    pub(super) fn put(&mut self, pd: &Arc<Pd>, addrs: &[u64]) -> Result {
+    /// `EINVAL` if there are too many pages, if an MR may be valid, if `pd` is another protection
+    /// domain, or if the driver does not take the pages.
+    pub(super) fn map(&mut self, pd: &Arc<Pd>, addrs: &[u64]) -> Result {
         if !self.is_idle() || !Arc::ptr_eq(pd, &self.pd) || addrs.len() > self.capacity() {
             return Err(EINVAL);
         }
@@ -200,7 +222,8 @@ impl MemoryRegion {
             let list = self.list.get_mut(..addrs.len()).ok_or(EINVAL)?;
             // CAST: At most `MAX_PAGES`.
             let count = addrs.len() as c_int;
-            // SAFETY: The MR is live and not valid; both arrays have `count` entries.
+            // SAFETY: The MR is live and, as the memory region is idle, not valid. Both arrays have
+            // `count` entries.
             let put = unsafe {
                 bindings::mr_put(
                     mr.0.as_ptr(),
@@ -217,136 +240,156 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Whether the MRs for `pages` pages are begun.
-    pub(super) fn is_begun(&self, pages: usize) -> bool {
-        self.begun.get() >= mrs_for(pages, self.pages)
+    /// Returns true if the registrations of all MRs for `pages` pages were built.
+    pub(super) fn is_registered(&self, pages: usize) -> bool {
+        self.registered.get() >= mrs_for(pages, self.pages)
     }
 
-    /// The MR to begin with next: the work request that makes it valid, which is to be posted.
-    pub(super) fn begin(&self) -> Option<bindings::ib_reg_wr> {
-        let begun = self.begun.get();
-        let mr = self.mrs.get(begun)?;
+    /// Returns the work request that registers the next MR. The caller adds it to a chain.
+    pub(super) fn next_registration(&self) -> Option<bindings::ib_reg_wr> {
+        let registered = self.registered.get();
+        let mr = self.mrs.get(registered)?;
         let mut wr: bindings::ib_reg_wr = crate::zeroed();
         wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         wr.mr = mr.0.as_ptr();
         wr.key = mr.key();
         // CAST: A set of flags.
         wr.access = self.access as c_int;
-        self.begun.set(begun.saturating_add(1));
+        self.registered.set(registered.saturating_add(1));
         self.is_known.set(true);
         Some(wr)
     }
 
-    /// Whether all MRs that are begun are ended.
-    pub(super) fn is_ended(&self) -> bool {
-        self.ended.get() >= self.begun.get()
+    /// Returns true if each MR whose registration was built is invalidated, too.
+    pub(super) fn is_invalidated(&self) -> bool {
+        self.invalidated.get() >= self.registered.get()
     }
 
-    /// The key of the MR to end next, and whether it is the first: all Reads have to be done
-    /// before the work request that makes it invalid, which is to be posted.
-    pub(super) fn end(&self) -> Option<(u32, bool)> {
-        let ended = self.ended.get();
-        let mr = self.mrs.get(..self.begun.get())?.get(ended)?;
-        self.ended.set(ended.saturating_add(1));
-        Some((mr.key(), ended == 0))
+    /// Returns the next MR to invalidate. The caller adds a work request for it to a chain.
+    pub(super) fn next_invalidation(&self) -> Option<Invalidation> {
+        let invalidated = self.invalidated.get();
+        let mr = self.mrs.get(..self.registered.get())?.get(invalidated)?;
+        self.invalidated.set(invalidated.saturating_add(1));
+        Some(Invalidation {
+            key: mr.key(),
+            is_first: invalidated == 0,
+        })
     }
 
-    /// Where the device finds `range` of the pages' bytes: address, length up to the end of the
-    /// MR, and key. None if the MR is not begun.
+    /// Returns the DMA address, the length and the key of the beginning of `range`, in bytes of all
+    /// pages. The length ends with the MR. `None` if the registration of the MR was not built.
     pub(super) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
         let size = self.pages.checked_mul(PAGE_SIZE)?;
         let (index, offset) = (
             range.start.checked_div(size)?,
             range.start.checked_rem(size)?,
         );
-        let mr = self.mrs.get(..self.begun.get())?.get(index)?;
+        let mr = self.mrs.get(..self.registered.get())?.get(index)?;
         let len = range.end.saturating_sub(range.start);
         let len = len.min(size.saturating_sub(offset));
         Some((mr.start().wrapping_add(offset as u64), len, mr.key()))
     }
 
-    /// Whether no MR may be valid.
+    /// Returns true if no MR may be valid.
     pub(super) fn is_idle(&self) -> bool {
-        self.begun.get() == 0
+        self.registered.get() == 0
     }
 }
 
-/// The memory region that the work requests of one work make valid, and invalid again; none if they need
-/// none.
+/// An MR to invalidate.
+pub(super) struct Invalidation {
+    /// The key of the MR.
+    pub(super) key: u32,
+    /// True for the first MR of a memory region. The device must execute all Reads into the memory
+    /// region before this invalidation.
+    pub(super) is_first: bool,
+}
+
+/// The claim of a piece of work on the memory region that its work requests register, if any.
 ///
-/// A [`Chain`](super::chain::Chain) takes memory regions, and a [`SendQueue`](super::send_queue::SendQueue) keeps and
-/// completes claims. Nobody else can say that a memory region idles again, and the `SendQueue` says so of none
-/// but that with which the work that has completed was posted.
+/// A [`Chain`](crate::chain::Chain) takes memory regions for a claim. A
+/// [`SendQueue`](crate::send_queue::SendQueue) keeps the claim beside the work, and completes it
+/// when the work has completed. This is the only way in which a memory region becomes idle again.
 ///
 /// # Invariants
 ///
-/// The memory region is borrowed by the chains of the work that this is the claim of. While
-/// `is_ended`, each MR that is begun is ended by a work request of these chains.
+/// - The memory region is borrowed by the chains of the work that the claim belongs to.
+/// - If `is_invalidated`, the chains of the work invalidate each MR that they register.
 pub(super) struct Claim {
     memory_region: Option<NonNull<MemoryRegion>>,
-    is_ended: bool,
+    is_invalidated: bool,
 }
 
-// SAFETY: `MemoryRegion` is `Send`, and a claim goes where the work goes that has the memory region.
+// SAFETY: `MemoryRegion` is `Send`, and a claim moves between threads only together with the work
+// that owns the memory region.
 unsafe impl Send for Claim {}
 
 impl Claim {
     /// Returns the claim of work that is not posted yet.
     pub(super) fn none() -> Self {
-        // INVARIANT: No MR is begun.
+        // INVARIANT: No MR is registered.
         Self {
             memory_region: None,
-            is_ended: true,
+            is_invalidated: true,
         }
     }
 
-    /// Claims `memory_region`, which the caller's chain borrows. Returns false if this claims another
-    /// one, or if other work has made MRs of `memory_region` valid.
+    /// Claims `memory_region`, which the caller's chain borrows. Returns false if the work has
+    /// claimed another memory region, or if other work has registered MRs of `memory_region`.
     pub(super) fn take(&mut self, memory_region: &MemoryRegion) -> bool {
         let this = NonNull::from(memory_region);
         if self.memory_region.is_none() && memory_region.is_idle() {
-            // INVARIANT: By the requirement above. No MR is begun.
+            // INVARIANT: The caller's chain borrows the memory region. No MR of it is registered.
             self.memory_region = Some(this);
         }
         self.memory_region == Some(this)
     }
 
-    /// Notes that an MR was begun, or that all that are begun were ended.
-    pub(super) fn set_ended(&mut self, is_ended: bool) {
-        self.is_ended = is_ended;
+    /// Notes that a chain of the work registers an MR.
+    pub(super) fn on_registration(&mut self) {
+        self.is_invalidated = false;
     }
 
-    /// Returns true if the work requests make no MR valid that they do not make invalid again.
-    pub(super) fn is_ended(&self) -> bool {
-        self.is_ended
+    /// Notes that the chains of the work invalidate each MR that they register.
+    pub(super) fn on_all_invalidated(&mut self) {
+        self.is_invalidated = true;
+    }
+
+    /// Returns true if the chains of the work invalidate each MR that they register.
+    pub(super) fn is_invalidated(&self) -> bool {
+        self.is_invalidated
     }
 
     /// Marks the memory region idle.
     ///
     /// # Safety
     ///
-    /// - All work requests that were built with this claim have completed, with success.
-    /// - The work that has the memory region was not changed since, and is not dropped yet.
+    /// - All work requests that were built with this claim have completed successfully.
+    /// - The work that owns the memory region has not changed since they were built, and is not
+    ///   dropped yet.
     pub(super) unsafe fn complete(self) {
-        let Some(memory_region) = self.memory_region.filter(|_| self.is_ended) else {
+        let Some(memory_region) = self.memory_region.filter(|_| self.is_invalidated) else {
             return;
         };
-        // SAFETY: By the type invariant and the safety requirements of this function it is live.
+        // SAFETY: The chains have borrowed the memory region from the work by the type invariant.
+        // By the safety requirements of this function the work still owns it.
         let memory_region = unsafe { memory_region.as_ref() };
-        // INVARIANT: The device has made all MRs invalid.
-        memory_region.begun.set(0);
-        memory_region.ended.set(0);
+        // INVARIANT: The device has executed the invalidations of all MRs that were registered.
+        memory_region.registered.set(0);
+        memory_region.invalidated.set(0);
     }
 }
 
-/// A page's address for an MR, which no peer can guess: of the lower half, so that none wraps.
+/// Returns a random page-aligned address for an MR, which no peer can guess. It is in the lower
+/// half of the address space, so that no address in the MR wraps around.
 fn random_address() -> u64 {
     // SAFETY: The function has no preconditions (include/linux/random.h).
     let random = unsafe { bindings::get_random_u64() };
     (random >> 1) & !(PAGE_SIZE as u64 - 1)
 }
 
-/// How many MRs of `each` pages hold `pages`; without a division that can panic.
+/// Returns the number of MRs of `each` pages that hold `pages` pages. Avoids a division that can
+/// panic.
 fn mrs_for(pages: usize, each: usize) -> usize {
     let most = pages.saturating_add(each.saturating_sub(1));
     most.checked_div(each).unwrap_or(0)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress: what has completed of the work of a [`SendQueue`](super::send_queue::SendQueue), under its lock, and how
-//! long its peer is waited for.
+//! Progress: the work of a [`SendQueue`](crate::send_queue::SendQueue) that has completed, and the
+//! time by which its peer is behind.
+//!
+//! A peer is behind if it serves RDMA Reads, or takes Sends and RDMA Writes, more slowly than at a
+//! minimum rate; see [`svcrdma_proto::pace`].
 
 use kernel::time::{
     Instant,
@@ -9,48 +12,48 @@ use kernel::time::{
 };
 use svcrdma_proto::pace::Pace;
 
-/// How much a piece of work moves.
+/// The bytes and pages that a piece of work moves.
 #[derive(Clone, Copy)]
 pub struct Amount {
-    /// Bytes, to the peer or from it.
+    /// Bytes to or from the peer.
     pub bytes: u32,
     /// Pages that RDMA Reads fill.
     pub filled: u32,
 }
 
-/// How much there is in a [`SendQueue`](super::send_queue::SendQueue).
+/// The load of a [`SendQueue`](crate::send_queue::SendQueue).
 pub struct Load {
-    /// Work requests that are posted.
+    /// Number of posted work requests.
     pub posted: u32,
-    /// Work that waits.
+    /// Pieces of work that wait, in part or completely, to be posted.
     pub waiting: usize,
     /// Seconds that the oldest awaited completion is awaited, 0 if none is.
     pub oldest: u32,
-    /// Seconds that the peer is behind.
+    /// Seconds by which the peer was behind at the last tick.
     pub behind: u32,
 }
 
-/// How long a peer has been waited for.
+/// The time for which completions of a peer are awaited.
 #[derive(Default)]
 pub struct Age {
     /// Seconds that the oldest awaited completion is awaited, 0 if none is.
     pub oldest: u32,
-    /// Seconds that the peer is behind, beyond what the largest work that is under way may take; 0 if
-    /// no completion is awaited.
+    /// Seconds by which the peer is behind, less the time that the largest piece of work in the
+    /// `SendQueue` may take; 0 if no completion is awaited.
     pub behind: u32,
 }
 
-/// The completed work of a `SendQueue`.
+/// The progress of a `SendQueue`, which protects it with its lock.
 pub(super) struct Progress {
-    /// When it was made.
+    /// Time of creation; times of `pace` count from it.
     since: Instant<Monotonic>,
     pace: Pace,
-    /// Pages that RDMA Reads have filled; wraps around.
+    /// Pages that completed RDMA Reads have filled; wraps around.
     pub(super) filled: u32,
 }
 
 impl Progress {
-    /// Begins with nothing.
+    /// Creates the progress of a `SendQueue` without work.
     pub(super) fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -59,36 +62,38 @@ impl Progress {
         }
     }
 
-    /// A completion is awaited, or none.
+    /// Notes if a completion is awaited from now on.
     pub(super) fn set_awaited(&mut self, is_awaited: bool) {
         let since = self.since;
         self.pace.set_awaited(is_awaited, || millis(since));
     }
 
-    /// Looks at the peer, of whom `rate` bytes a second are expected.
+    /// Updates the time by which the peer is behind. `rate` is the minimum rate in bytes per
+    /// second.
     pub(super) fn look(&mut self, rate: u32) {
         self.pace.look(millis(self.since), rate);
     }
 
-    /// Seconds that the peer was behind at the last look.
+    /// Returns the seconds by which the peer was behind at the last look.
     pub(super) fn seconds(&self) -> u32 {
         self.pace.seconds()
     }
 
-    /// The same, beyond what `bytes` that are under way may take.
+    /// Returns the seconds by which the peer was behind at the last look, less the time that
+    /// `bytes` in flight may take at `rate` bytes per second.
     pub(super) fn behind(&self, bytes: u32, rate: u32) -> u32 {
         self.pace.behind(bytes, rate)
     }
 
-    /// Work has completed that moved so much.
+    /// Counts completed work that has moved `amount`.
     pub(super) fn count(&mut self, amount: Amount) {
         self.pace.complete(amount.bytes);
         self.filled = self.filled.wrapping_add(amount.filled);
     }
 }
 
-/// Milliseconds since then.
-// Out of line: scripts/allow-panics names it.
+/// Returns the milliseconds since `since`.
+// Out of line, so that scripts/allow-panics can name the function that may panic.
 #[inline(never)]
 fn millis(since: Instant<Monotonic>) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(0)

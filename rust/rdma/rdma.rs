@@ -1,12 +1,272 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA core: verbs and the connection manager.
+//! Safe RDMA verbs and connection management for kernel ULPs (upper layer protocols).
 //!
-//! What belongs to a device is dropped before the device's removal ends. Objects hold what they
-//! are made of ([`device::Pd`] holds the device registered), so a mistake in that order makes the
-//! removal wait; it never leaves a pointer to what is gone.
+//! The crate covers the passive side of reliable connections (`IB_QPT_RC`, `RDMA_PS_TCP`): a ULP
+//! listens, accepts peers, receives messages, and posts Sends, RDMA Reads and RDMA Writes.
+//!
+//! # Objects
+//!
+//! | object | role | made from |
+//! |---|---|---|
+//! | [`client::Registration`] | reports devices to the ULP's [`client::Client`] | |
+//! | [`device::IbDevice`] | a device: its name and its limits | `Client::add`, `NewId::device` |
+//! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
+//! | [`cq::Cq`], [`cq::Share`] | a completion queue, and the entries of one connection in it | `Pd` |
+//! | [`cm::CmId`] | a connection identifier: a listener or one connection | an address, or a connect request |
+//! | [`receive_pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
+//! | [`receive::Receive`] | a received message in its buffer | a completion |
+//! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `Share`s |
+//! | [`send_queue::SendQueue`] | the work of one connection: posted, or waiting for room | a `Qp`, once accepted |
+//! | [`send_buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
+//! | [`page_region::PageRegion`] | pages that work moves; mapped for a `Pd` and unmapped as needed | |
+//! | [`memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
+//!
+//! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
+//! [`handler::Handler`] for completions and [`work::Work`] for what it posts.
+//!
+//! # Order of creation
+//!
+//! 1. [`client::Registration::new`] calls `Client::add` for each device. The ULP makes a `Pd` and
+//!    completion queues for the device, now or with the first connection.
+//! 2. [`cm::CmId::listen`] starts to listen. `Events::connect_request` gets a [`cm::NewId`] for
+//!    each peer. The ULP adopts the id and queues it for a thread that may sleep.
+//! 3. That thread makes the `ReceivePool` and the `Qp`, and posts Receives with
+//!    [`receive_pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
+//! 4. [`cm::CmId::accept`] accepts the peer. Messages may arrive before it returns.
+//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was pushed before can now be
+//!    posted.
+//!
+//! # Order of teardown
+//!
+//! 1. [`send_queue::SendQueue::shut`] disconnects, waits for all completions, destroys the queue
+//!    pair, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
+//! 2. The ULP drops the `CmId`. The id may be kept for a while, so that the connection manager can
+//!    repeat a disconnect request that was lost.
+//! 3. Messages that the ULP still holds as `Receive` stay readable. Their buffers are freed when
+//!    the ULP drops them.
+//! 4. The ULP drops the completion queues and the `Pd`. `Client::remove` drops those of a device
+//!    that is being removed.
+//!
+//! A `CmId` and a `Qp` hold references to their contexts. If a context contains the `SendQueue`
+//! that owns the `Qp`, they form a reference cycle, which `shut` breaks. A ULP calls `shut` for
+//! each connection that it has accepted.
+//!
+//! Objects that are made from a `Pd` hold a reference to it, and the `Pd` keeps its device
+//! registered. The connection manager waits for the ids on a device. An object that is dropped too
+//! late therefore delays the removal of the device, and never leaves a dangling pointer.
+//!
+//! # Contexts
+//!
+//! | code | context |
+//! |---|---|
+//! | functions whose documentation says "May sleep" | process context |
+//! | all other functions | process context, completion handlers included |
+//! | `Handler`, but for `failed` | a worker of a completion queue; must not sleep |
+//! | `Handler::failed` | any, also with hard interrupts disabled; takes no locks |
+//! | `Events` | a worker of the connection manager that holds the lock of the id; may sleep |
+//! | `Work` | the caller of `SendQueue`, under its spinlock; must not sleep |
+//! | `Client` | the thread that adds or removes a device; may sleep |
+//!
+//! # Examples
+//!
+//! A ULP that sends each message back. Its lists of devices and of waiting connections, and its
+//! work queue, are left out.
+//!
+//! ```ignore
+//! /// Work requests that a connection can have posted.
+//! const DEPTH: u32 = 62;
+//!
+//! /// The most Receive buffers of a connection.
+//! const RECEIVES: u32 = 32;
+//!
+//! /// Devices: the objects that connections of one device share.
+//! struct Device {
+//!     ib: IbDevice,
+//!     pd: Arc<Pd>,
+//!     receive_cq: Arc<Cq>,
+//!     send_cq: Arc<Cq>,
+//!     budget: Arc<Budget>,
+//! }
+//!
+//! impl Client for Devices {
+//!     fn add(&self, ib: IbDevice) -> Result {
+//!         let pd = Pd::new(&ib)?;
+//!         let device = Device {
+//!             receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
+//!             send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
+//!             budget: Arc::new(Budget::new(), GFP_KERNEL)?,
+//!             pd,
+//!             ib,
+//!         };
+//!         self.insert(Arc::new(device, GFP_KERNEL)?)
+//!     }
+//!
+//!     fn remove(&self, ib: &IbDevice) {
+//!         // Tears down the connections of the device, and drops the device.
+//!         self.take(ib);
+//!     }
+//! }
+//!
+//! impl Events for Listener {
+//!     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, _request: &Request<'_>) {
+//!         let device = new.device().and_then(|ib| this.devices.find(&ib));
+//!         let Some(device) = device else {
+//!             return; // `new` is not adopted, so the peer is rejected.
+//!         };
+//!         if let Ok(connection) = Connection::new(&device) {
+//!             let id = new.adopt(connection.clone());
+//!             this.queue_accept(device, connection, id);
+//!         }
+//!     }
+//!
+//!     fn event(this: ArcBorrow<'_, Self>, _event: Event) {
+//!         // The id must not be dropped here: its lock is held.
+//!         this.queue_close();
+//!     }
+//! }
+//!
+//! /// The data that a Receive buffer keeps beside its message: none.
+//! #[derive(Default)]
+//! struct NoState;
+//!
+//! impl State for NoState {
+//!     fn reset(&mut self) {}
+//! }
+//!
+//! /// A message to send back.
+//! struct Echo {
+//!     buffer: SendBuffer,
+//!     len: usize,
+//! }
+//!
+//! impl Work for Echo {
+//!     type Source = ();
+//!
+//!     fn build<'m>(&'m self, _: &(), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+//!         if room == 0 {
+//!             return Built::More;
+//!         }
+//!         Built::from(chain.send(Message {
+//!             buffer: &self.buffer,
+//!             len: self.len,
+//!             rest: None::<(&PageRegion, core::iter::Empty<Range<usize>>)>,
+//!             invalidate: None,
+//!         }))
+//!     }
+//!
+//!     fn holds_resources(&self) -> bool {
+//!         false
+//!     }
+//!
+//!     fn amount(&self) -> Amount {
+//!         Amount { bytes: self.len as u32, filled: 0 }
+//!     }
+//! }
+//!
+//! /// A connection: the context of its id and of its queue pair.
+//! #[pin_data]
+//! struct Connection {
+//!     /// Idle send buffers. Completion handlers must not sleep, so the buffers are made before.
+//!     #[pin]
+//!     buffers: SpinLock<KVec<SendBuffer>>,
+//!     #[pin]
+//!     send_queue: SendQueue<Echo, Connection, Connection>,
+//! }
+//!
+//! impl Connection {
+//!     /// Accepts the peer. May sleep; not in a handler of the id.
+//!     fn accept(self: &Arc<Self>, device: &Device, id: CmId<Connection>) -> Result {
+//!         let receives = ReceivePool::new(&device.pd, RECEIVES as usize, device.budget.clone())?;
+//!         let parts = Parts {
+//!             pd: &device.pd,
+//!             receives: &receives,
+//!             // One entry more each, for the markers that drain the queues.
+//!             receive_cq: device.receive_cq.share(RECEIVES + 1).ok_or(ENOSPC)?,
+//!             send_cq: device.send_cq.share(DEPTH + 1).ok_or(ENOSPC)?,
+//!             depth: DEPTH,
+//!             chain: 1,
+//!             max_sge: 1,
+//!             max_read_sge: 1,
+//!         };
+//!         // An error drops the id, which rejects the peer.
+//!         let qp = Qp::new(id, self.clone(), parts)?;
+//!         let (_credits, made) = receives.resize(16, 0, None);
+//!         made?;
+//!         let accepted = qp.id().accept(&[], 0);
+//!         // Also after an error: `tear_down` destroys the queue pair.
+//!         self.send_queue.open(qp);
+//!         self.pump();
+//!         accepted
+//!     }
+//!
+//!     /// Posts until nothing waits or the send queue is full.
+//!     fn pump(&self) {
+//!         loop {
+//!             match self.send_queue.step() {
+//!                 Step::Posted { .. } => {}
+//!                 Step::Idle | Step::Full => return,
+//!                 Step::Failed(_) => return self.queue_close(),
+//!             }
+//!         }
+//!     }
+//!
+//!     /// Runs on a work queue. Sleeps.
+//!     fn tear_down(&self) {
+//!         let id = self.send_queue.shut(drop);
+//!         drop(id);
+//!     }
+//! }
+//!
+//! impl Handler for Connection {
+//!     type Call = NoState;
+//!
+//!     fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
+//!         let Some(mut buffer) = this.buffers.lock().pop() else {
+//!             return; // Dropping `receive` posts its buffer again.
+//!         };
+//!         let len = receive.message().len();
+//!         buffer.bytes_mut()[..len].copy_from_slice(receive.message());
+//!         match this.send_queue.push(Echo { buffer, len }, ()) {
+//!             Ok(()) => this.pump(),
+//!             Err(_) => this.queue_close(),
+//!         }
+//!     }
+//!
+//!     fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
+//!         this.queue_close();
+//!     }
+//!
+//!     fn receive_failed(this: ArcBorrow<'_, Self>, _status: Status) {
+//!         this.queue_close();
+//!     }
+//!
+//!     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+//!         if !completion.status().is_success() {
+//!             return this.queue_close();
+//!         }
+//!         while let Some(echo) = this.send_queue.retire(completion) {
+//!             // The capacity is that of all buffers.
+//!             let _ = this.buffers.lock().push_within_capacity(echo.buffer);
+//!         }
+//!         this.pump();
+//!     }
+//!
+//!     fn failed(this: ArcBorrow<'_, Self>) {
+//!         // No locks here: a timer looks at the flag.
+//!         this.failed.store(true, Relaxed);
+//!     }
+//! }
+//!
+//! let registration = KBox::pin_init(Registration::new(c"echo", devices), GFP_KERNEL)?;
+//! let listening = CmId::listen(net, &addr, listener)?;
+//! ```
+//!
+//! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
+//! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
 
 pub mod chain;
+mod chain_buffers;
 pub mod client;
 pub mod cm;
 pub mod completion;
@@ -22,8 +282,10 @@ pub mod receive;
 pub mod receive_budget;
 pub mod receive_buffer;
 mod receive_chain;
+mod receive_inner;
 pub mod receive_pool;
 pub mod send_buffer;
+mod send_inner;
 pub mod send_queue;
 mod slots;
 pub mod work;
@@ -31,22 +293,22 @@ pub mod work;
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";
 
-/// A plain C structure for which all zeros is a value: integers, and pointers that may be null.
+/// A plain C structure for which all-zero bytes are a valid value.
 ///
 /// # Safety
 ///
-/// As said.
+/// All fields of the type, unions included, are integers, or pointers that may be null.
 unsafe trait Plain {}
 
-// SAFETY: Integers and pointers, also in its unions.
+// SAFETY: `struct ib_rdma_wr` consists of integers, nullable pointers and unions of these.
 unsafe impl Plain for bindings::ib_rdma_wr {}
-// SAFETY: As above.
+// SAFETY: `struct ib_reg_wr` consists of integers, nullable pointers and unions of these.
 unsafe impl Plain for bindings::ib_reg_wr {}
-// SAFETY: As above.
+// SAFETY: `struct ib_recv_wr` consists of integers, nullable pointers and unions of these.
 unsafe impl Plain for bindings::ib_recv_wr {}
 
-/// All zeros, which C's initializers leave where they name nothing.
+/// Returns a value of zeros, like a C initializer that names no field.
 fn zeroed<T: Plain>() -> T {
-    // SAFETY: By the contract of `Plain`.
+    // SAFETY: By the safety requirements of `Plain`, zeros are a valid `T`.
     unsafe { core::mem::zeroed() }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Received messages.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     receive_buffer::{
@@ -27,85 +29,99 @@ use kernel::{
 };
 use support::context::Context;
 
-/// A message that was received, and its buffer; dropping it posts the buffer again.
+/// A received message in its Receive buffer, with the ULP's data.
+///
+/// A [`Handler`](crate::handler::Handler) gets it, and may keep it or pass it to another thread. It
+/// dereferences to the data of type `S`. Dropping it resets that data and gives the buffer back to
+/// its [`ReceivePool`](crate::receive_pool::ReceivePool), which posts it again, in any process
+/// context and without sleeping. A `Receive` may outlive its connection; its buffer is then freed
+/// when it is dropped.
 ///
 /// # Invariants
 ///
-/// `buffer` is lent and belongs to this value alone, which also owns a reference to its pool.
+/// `buffer` is live, `lent`, and belongs to this value alone. This value owns a reference to its
+/// pool.
 pub struct Receive<S: State> {
     buffer: NonNull<Buffer<S>>,
 }
 
-// SAFETY: The buffer belongs to this value alone, and what is in it is `Send`.
+// SAFETY: The buffer belongs to this value alone, and its page and its state are `Send`.
 unsafe impl<S: State> Send for Receive<S> {}
 
 impl<S: State> Receive<S> {
-    /// Takes `buffer` from the device of `qp`.
+    /// Takes over `buffer`, whose Receive has completed, and syncs it for the CPU. Does not sleep.
     ///
     /// # Safety
     ///
-    /// A completion says that `buffer` of `pool` is not posted any more to `qp`, which is live.
+    /// - `qp` is live.
+    /// - `buffer` belongs to `pool` and was posted to `qp`. The caller handles its completion, and
+    ///   nobody else uses the buffer.
     pub(super) unsafe fn complete(
         pool: ArcBorrow<'_, ReceivePool<S>>,
         buffer: NonNull<Buffer<S>>,
         qp: *mut bindings::ib_qp,
     ) -> Self {
         let raw = buffer.as_ptr();
-        // SAFETY: By the safety requirements of this function nobody else has the buffer.
+        // SAFETY: By the safety requirements of this function the buffer is live and nobody else
+        // uses it.
         let addr = unsafe {
             (*raw).lent = true;
             (*raw).len = 0;
             (*raw).sge.addr
         };
-        // SAFETY: As above; the buffer is mapped for the device of its queue pair.
+        // SAFETY: `qp` is live, and the buffer is mapped for its device, to which it was posted.
         unsafe { bindings::ib_dma_sync_receive((*qp).device, addr, false) };
         pool.on_completed();
-        // INVARIANT: By the safety requirements of this function; `drop` puts the reference.
+        // INVARIANT: `buffer` is live and nobody else uses it by the safety requirements of this
+        // function; `lent` was set above. The reference to the pool is owned from here until
+        // `drop`.
         core::mem::forget(Arc::from(pool));
         Self { buffer }
     }
 
-    /// Sets the length of the message, in bytes, that the device has reported.
+    /// Sets the length of the message to `len` bytes, [`RECEIVE_SIZE`] at most. The device has
+    /// written these bytes.
     pub(super) fn set_len(&mut self, len: usize) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { (*self.buffer.as_ptr()).len = len.min(RECEIVE_SIZE) };
     }
 
-    /// The bytes of the message.
+    /// Returns the bytes of the message.
     pub fn message(&self) -> &[u8] {
         let (start, len) = self.message_raw();
-        // SAFETY: By the type invariant; the device has written `len` bytes, and whoever wrote to
-        // them since had the context, so that this value was not there.
+        // SAFETY: The page belongs to this value by the type invariant, and the device has
+        // initialised `len` bytes. Others write to them only between `into_raw` and `from_raw`.
         unsafe { core::slice::from_raw_parts(start, len) }
     }
 
-    /// The bytes of the message and what belongs to the Call.
+    /// Returns the bytes of the message, and the data of the ULP to change.
     pub fn parts_mut(&mut self) -> (&[u8], &mut S) {
         let (start, len) = self.message_raw();
-        // SAFETY: As in `message`; the state is beside the page that the bytes are in.
-        unsafe {
-            (
-                core::slice::from_raw_parts(start, len),
-                &mut (*self.buffer.as_ptr()).state,
-            )
-        }
+        // SAFETY: As in `message`.
+        let message = unsafe { core::slice::from_raw_parts(start, len) };
+        // SAFETY: The buffer belongs to this value by the type invariant. `message` is in the page
+        // and not in the buffer itself, so the references do not overlap.
+        (message, unsafe { &mut (*self.buffer.as_ptr()).state })
     }
 }
 
-// SAFETY: `into_raw` and `from_raw` are inverse; the page of a buffer stays where it is and belongs
-// to the `Receive`; references to it end with the borrow of the `Receive`, which `into_raw` takes.
+// SAFETY: `from_raw` is the inverse of `into_raw`, whose result is not null. The page of a buffer
+// stays in place and belongs to the `Receive`. References to the bytes borrow the `Receive`, which
+// `into_raw` consumes.
 unsafe impl<S: State> Context for Receive<S> {
     type State = S;
 
     fn into_raw(self) -> *mut c_void {
-        // The reference to the pool goes with it.
+        // The pointer carries the reference to the pool.
         ManuallyDrop::new(self).buffer.as_ptr().cast()
     }
 
     unsafe fn from_raw(ptr: *mut c_void) -> Self {
-        // INVARIANT: As it was before `into_raw`.
+        // INVARIANT: The invariant held in `into_raw`, and the buffer has belonged to the pointer
+        // since.
         Self {
-            // SAFETY: By the safety requirements of this function it comes from `into_raw`.
+            // SAFETY: By the safety requirements of this function `ptr` comes from `into_raw`,
+            // which returns no null pointer.
             buffer: unsafe { NonNull::new_unchecked(ptr.cast()) },
         }
     }
@@ -116,7 +132,7 @@ unsafe impl<S: State> Context for Receive<S> {
 
     fn message_raw(&self) -> (*mut u8, usize) {
         let raw = self.buffer.as_ptr();
-        // SAFETY: By the type invariant.
+        // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { ((*raw).page.address(), (*raw).len) }
     }
 }
@@ -125,14 +141,14 @@ impl<S: State> Deref for Receive<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        // SAFETY: By the type invariant.
+        // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { &(*self.buffer.as_ptr()).state }
     }
 }
 
 impl<S: State> DerefMut for Receive<S> {
     fn deref_mut(&mut self) -> &mut S {
-        // SAFETY: By the type invariant.
+        // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { &mut (*self.buffer.as_ptr()).state }
     }
 }
@@ -140,9 +156,11 @@ impl<S: State> DerefMut for Receive<S> {
 impl<S: State> Drop for Receive<S> {
     fn drop(&mut self) {
         S::reset(self);
-        // SAFETY: By the type invariant; the reference goes with this value.
+        // SAFETY: This value owns a reference to the pool by the type invariant, and gives it up
+        // here.
         let pool = unsafe { Arc::from_raw((*self.buffer.as_ptr()).pool.cast::<ReceivePool<S>>()) };
-        // SAFETY: By the type invariant; this value is gone.
+        // SAFETY: The buffer is `lent` and of `pool` by the type invariant. This value does not use
+        // it any more.
         unsafe { pool.recycle(self.buffer) };
     }
 }

@@ -8,12 +8,12 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of Receive buffers of all [`ReceivePool`](crate::receive_pool::ReceivePool)s that share
-/// the budget.
+/// The number of Receive buffers of all [`ReceivePool`](crate::receive_pool::ReceivePool)s that
+/// share the budget.
 ///
 /// A ULP has one budget for each device, for example, and passes its limit to
-/// [`ReceivePool::resize`](crate::receive_pool::ReceivePool::resize). Each pool holds a reference, so
-/// the budget outlives the buffers. Lock-free; all functions may be called in any context.
+/// [`ReceivePool::resize`](crate::receive_pool::ReceivePool::resize). Each pool holds a reference,
+/// so the budget outlives the buffers. Lock-free; all functions may be called in any context.
 pub struct Budget(Atomic<i32>);
 
 impl Default for Budget {
@@ -33,7 +33,8 @@ impl Budget {
         u32::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Counts one more buffer. Returns false, and counts none, if there are `limit` buffers already.
+    /// Counts one more buffer. Returns false, and counts none, if there are `limit` buffers
+    /// already.
     pub(super) fn take(&self, limit: Option<u32>) -> bool {
         let before = self.0.fetch_add(1, Full);
         let fits = limit.is_none_or(|limit| i64::from(before) < i64::from(limit));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receive buffers: one page each, with the work request that posts it and the ULP's data.
+//! Receive buffers: a page each, the work request that posts it, and data of the ULP.
 //!
-//! A buffer belongs to a pool for its whole life. It does not know who has it at the moment: its owner
-//! does.
+//! A buffer belongs to one [`ReceivePool`](crate::receive_pool::ReceivePool) as long as it exists.
+//! The pool tracks if a buffer is posted, waits, is spare, or is lent to a
+//! [`Receive`](crate::receive::Receive); the buffer itself records only `lent`.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -28,53 +29,60 @@ use support::page::{
     PAGE_SIZE, //
 };
 
-/// The data that a ULP keeps with a received message.
+/// The data that a Receive buffer keeps beside its message, such as the decoded header.
+///
+/// It is made once with the buffer and reused for each message, so receiving allocates nothing.
 pub trait State: Default + Send + 'static {
-    /// Drops what belongs to the last message, so that the buffer can take the next one. In any process
-    /// context; must not sleep.
+    /// Drops the data of the last message, before the buffer is posted again. Called when a
+    /// [`Receive`](crate::receive::Receive) is dropped, in the context of that: it must not sleep.
     fn reset(&mut self);
 }
 
-/// The function that the RDMA core calls when a Receive has completed.
+/// The function that the RDMA core calls for the completion of a Receive.
 pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
-/// The bytes of a Receive buffer: a message that is longer breaks its connection.
+/// Bytes of a Receive buffer. A longer message ends its connection with an error.
 pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 
-/// A buffer with what belongs to it.
+/// A Receive buffer.
+///
+/// Its pool's lock protects `wr.next`, `index` and `lent`, except that a completion sets `lent`.
+/// The owner of the buffer at the moment may use the page, `len` and `state`: the device while the
+/// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool` and `sge` do not change.
 #[repr(C)]
 pub(super) struct Buffer<S: State> {
-    /// Names this buffer in a completion; first, so that the pointers are the same.
+    /// Identifies the buffer in a completion. The first field, so that a pointer to it points to
+    /// the buffer.
     cqe: bindings::ib_cqe,
-    /// The `ReceivePool<S>` that this belongs to.
+    /// The `ReceivePool<S>` that the buffer belongs to.
     pub(super) pool: *const c_void,
     pub(super) page: FreshPage,
-    /// The request that posts it, which names `cqe` and `sge`.
+    /// The work request that posts the buffer; refers to `cqe` and `sge`.
     pub(super) wr: bindings::ib_recv_wr,
-    /// Where the device finds the page.
+    /// The DMA address of the page, and its length.
     pub(super) sge: bindings::ib_sge,
-    /// The place in the pool's table, or [`Self::NOWHERE`]; under the pool's lock.
+    /// The index in the pool's table, or [`Self::NOWHERE`].
     pub(super) index: usize,
-    /// The length of the message.
+    /// The length of the message in bytes.
     pub(super) len: usize,
-    /// Set by the completion; cleared under the pool's lock.
+    /// True if the buffer belongs to a `Receive`.
     pub(super) lent: bool,
     pub(super) state: S,
 }
 
 impl<S: State> Buffer<S> {
-    /// The place of a buffer that has none.
+    /// The index of a buffer that is not in the table.
     pub(super) const NOWHERE: usize = usize::MAX;
 
-    /// Makes one for the `ReceivePool<S>` at `pool`, which is to free it, and maps it for `pd`. The RDMA core
-    /// calls `done` when the buffer has completed. May sleep.
+    /// Allocates a buffer for the `ReceivePool<S>` at `pool`, and maps it for `pd`. The pool frees
+    /// the buffer. `done` handles its completions. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if there is no room in the IOMMU.
+    /// `ENOMEM`, also if the IOMMU has no address left.
     pub(super) fn new(pool: *const c_void, pd: &Pd, done: Done) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
-        // In place: it is large for a stack.
+        // In place, because it is large for the stack.
         let mut buffer = KBox::init(
             init!(Self {
                 cqe: bindings::ib_cqe { done: Some(done) },
@@ -93,11 +101,12 @@ impl<S: State> Buffer<S> {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The page stays in the buffer; while that is posted nobody uses it, and before others
-        // see it, or a device again, it is synced.
+        // SAFETY: The page is freed with the buffer, which is unmapped before. Nobody uses the page
+        // while the buffer is posted. It is synced whenever it passes between the device and the
+        // CPU.
         buffer.sge.addr = unsafe { map_page(pd, &buffer.page, Direction::FromDevice)? };
         let raw = KBox::into_raw(buffer);
-        // SAFETY: `raw` was just a box.
+        // SAFETY: `raw` comes from a `KBox`, so it is valid, and nobody else has it.
         unsafe {
             (*raw).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*raw).cqe);
             (*raw).wr.sg_list = &raw mut (*raw).sge;
@@ -106,27 +115,30 @@ impl<S: State> Buffer<S> {
         NonNull::new(raw).ok_or(ENOMEM)
     }
 
-    /// Undoes the mapping; the bytes stay as they are.
+    /// Unmaps the buffer without a sync, so that its bytes do not change. Does not sleep.
     ///
     /// # Safety
     ///
-    /// `buffer` is live, mapped for `pd`, not posted, and is not mapped any more after this.
+    /// - `buffer` is live and not posted.
+    /// - It is mapped for `pd`. The caller treats it as unmapped afterwards.
     pub(super) unsafe fn unmap(buffer: NonNull<Self>, pd: &Pd) {
         // SAFETY: By the safety requirements of this function; `addr` does not change.
         let addr = unsafe { (*buffer.as_ptr()).sge.addr };
-        // SAFETY: As above. nfsd may have the bytes, and has written to some.
+        // SAFETY: `addr` is mapped for `pd` by the safety requirements of this function. A sync
+        // could overwrite bytes that the owner of a `Receive` has written to the page.
         unsafe { bindings::ib_dma_unmap_page_as_is(pd.device_ptr(), addr) };
     }
 
-    /// Gives the page to the device.
+    /// Syncs the page for the device, before the buffer is posted. Does not sleep.
     ///
     /// # Safety
     ///
-    /// `buffer` is live, mapped for the device of `qp`, which is live, and nobody uses it.
+    /// - `qp` is live.
+    /// - `buffer` is live, is mapped for the device of `qp`, and nobody uses it.
     pub(super) unsafe fn sync_for_device(buffer: NonNull<Self>, qp: NonNull<bindings::ib_qp>) {
         // SAFETY: By the safety requirements of this function; `addr` does not change.
         let (device, addr) = unsafe { ((*qp.as_ptr()).device, (*buffer.as_ptr()).sge.addr) };
-        // SAFETY: As above.
+        // SAFETY: The page is mapped for `device` by the safety requirements of this function.
         unsafe { bindings::ib_dma_sync_receive(device, addr, true) };
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists of Receive buffers, linked as the chain of work requests that posts them.
+//! Chains: lists of Receive buffers, linked by their work requests so that one call posts them.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::receive_buffer::{
     Buffer,
@@ -15,12 +17,15 @@ use core::{
     },
 };
 
-/// A list of buffers, linked by the `next` of their work requests.
+/// A list of buffers, linked by the field `next` of their work requests. The lock of a
+/// [`ReceivePool`](crate::receive_pool::ReceivePool) protects it.
 ///
 /// # Invariants
 ///
-/// `first` is null, or the work request of a live `Buffer<S>`, and so is the `next` of each; the last
-/// of them is `last`. The list has these buffers for itself, and they stay where they are.
+/// - `first` is null, or points to the work request of a live `Buffer<S>`. So does `next` of each
+///   work request in the list.
+/// - If `first` is not null, `last` points to the last work request of the list.
+/// - The buffers stay in place, and nobody else uses them.
 pub(super) struct ReceiveChain<S: State> {
     first: *mut bindings::ib_recv_wr,
     last: *mut bindings::ib_recv_wr,
@@ -28,7 +33,7 @@ pub(super) struct ReceiveChain<S: State> {
 }
 
 impl<S: State> ReceiveChain<S> {
-    /// Makes an empty list.
+    /// Creates an empty list.
     pub(super) const fn new() -> Self {
         Self {
             first: null_mut(),
@@ -41,58 +46,61 @@ impl<S: State> ReceiveChain<S> {
     ///
     /// # Safety
     ///
-    /// `buffer` is live and in no list; it stays, and is used by nobody, until it is taken out or the
-    /// list is forgotten.
+    /// - `buffer` is live and in no list.
+    /// - Until it is removed, or the list is dropped, it stays in place and nobody else uses it.
     pub(super) unsafe fn push(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the safety requirements of this function.
         let wr = unsafe { &raw mut (*buffer.as_ptr()).wr };
-        // SAFETY: As above.
+        // SAFETY: `wr` belongs to the buffer, which nobody else uses.
         unsafe { (*wr).next = null_mut() };
-        // INVARIANT: As just made.
+        // INVARIANT: `wr` is the work request of a live buffer, and the last one of the list.
         match self.first.is_null() {
             true => self.first = wr,
-            // SAFETY: By the type invariant.
+            // SAFETY: `last` is valid by the type invariant, as the list is not empty.
             false => unsafe { (*self.last).next = wr },
         }
         self.last = wr;
     }
 
-    /// Takes the first buffer out.
+    /// Removes the first buffer and returns it.
     pub(super) fn pop(&mut self) -> Option<NonNull<Buffer<S>>> {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: By the type invariant.
+        // SAFETY: `first` is not null, so it is valid by the type invariant.
         let (wr, next) = unsafe { (self.first, (*self.first).next) };
-        // INVARIANT: The rest of the list.
+        // INVARIANT: `next` begins the rest of the list.
         self.first = next;
-        // CAST: The name of a work request is the first field of the `repr(C)` buffer it is in.
-        // SAFETY: By the type invariant; `Buffer::new` has set the name.
+        // CAST: `wr_cqe` points to the first field of the `repr(C)` buffer, see `Buffer::new`.
+        // SAFETY: `wr` is valid by the type invariant, and `Buffer::new` has set its `wr_cqe`.
         NonNull::new(unsafe { (*wr).__bindgen_anon_1.wr_cqe.cast::<Buffer<S>>() })
     }
 
-    /// Posts all buffers with one call, and takes those out that are posted; returns how many. Does not
-    /// sleep.
+    /// Posts all buffers with one call, and removes those that were posted. Returns their number.
+    /// Does not sleep.
+    ///
+    /// If the driver reports an error, the buffers that were not posted stay in the list.
     ///
     /// # Safety
     ///
-    /// `qp` is live, the buffers are mapped for its device, and stay until their completion or until
-    /// the queue pair is gone.
+    /// - `qp` is live, and the buffers are mapped for its device.
+    /// - The buffers live until they have completed or the queue pair is destroyed.
     pub(super) unsafe fn post(&mut self, qp: NonNull<bindings::ib_qp>) -> u32 {
         if self.first.is_null() {
             return 0;
         }
         let mut bad: *const bindings::ib_recv_wr = null();
-        // SAFETY: By the safety requirements of this function, and by the type invariant: requests and
-        // their entries are valid during the call.
+        // SAFETY: `qp` is live by the safety requirements of this function. The work requests and
+        // their entries are valid by the type invariant.
         let error = unsafe { bindings::ib_post_recv(qp.as_ptr(), self.first, &mut bad) };
         let rest = if error == 0 { null() } else { bad };
         let mut count = 0u32;
         while !self.first.is_null() && !core::ptr::eq(self.first, rest) {
             count = count.saturating_add(1);
-            // INVARIANT: The rest of the list.
-            // SAFETY: By the type invariant. The buffer may have completed meanwhile; what its
-            // completion does not touch is `next`, and its pool's lock keeps others out.
+            // INVARIANT: `next` begins the rest of the list.
+            // SAFETY: The buffer is live by the safety requirements of this function. It may have
+            // completed meanwhile, but a completion does not change `next`, and the pool's lock
+            // keeps `Receive::drop` from pushing the buffer to a list.
             self.first = unsafe { (*self.first).next };
         }
         count

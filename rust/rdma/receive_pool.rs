@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The Receive buffers of one connection.
+//! Receive pools: the Receive buffers of one connection.
 //!
-//! A [`ReceivePool`] is made without buffers; a queue pair takes it for its receive queue. A buffer is
-//! posted, waits in a chain to be posted, is spare, or belongs to a [`Receive`](super::receive::Receive).
-//! When the queue pair goes, all but the latter are freed, and these when they come back.
-//! [`Supply`] decides how many there are, and when the chain is posted.
+//! # States of a buffer
+//!
+//! | state | owner | next state |
+//! |---|---|---|
+//! | waiting | the chain of buffers to post | posted, once the chain is posted |
+//! | posted | the receive queue of the queue pair | lent, when its Receive completes |
+//! | lent | a [`Receive`](crate::receive::Receive) | waiting or spare, when that is dropped |
+//! | spare | the list of spare buffers | waiting, if it is needed again; freed by [`ReceivePool::trim`] |
+//!
+//! [`Supply`](svcrdma_proto::receives::Supply) decides the number of buffers, and when the chain is
+//! posted. When the queue pair is destroyed, buffers that are not lent are freed. A lent buffer is
+//! unmapped then, and freed when its `Receive` is dropped.
 //!
 //! # Locking
 //!
-//! One spinlock for each connection, a leaf. Buffers are made, mapped, unmapped and freed outside.
+//! One spinlock for each pool, under which no other lock is taken. Buffers are allocated, mapped
+//! and freed outside of it.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -21,7 +30,11 @@ use crate::{
         Done,
         State, //
     },
-    receive_chain::ReceiveChain, //
+    receive_chain::ReceiveChain,
+    receive_inner::{
+        Inner,
+        Queue, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -37,111 +50,74 @@ use kernel::{
     },
 };
 use support::compat;
-use svcrdma_proto::receives::{
-    Next,
-    Supply, //
-};
+use svcrdma_proto::receives::Next;
 
-/// Where buffers are posted.
-enum Queue {
-    /// No queue pair has taken the pool yet.
-    None,
-    /// To the receive queue of this queue pair, which closes the pool before it goes, with the function that
-    /// handles their completions.
-    Open(NonNull<bindings::ib_qp>, Done),
-    /// Nowhere any more.
-    Closed,
-}
-
-/// A buffer that nobody else has, and the domain that it is mapped for.
+/// A buffer that nobody else uses, and the protection domain that it is mapped for.
 type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 
-/// What the pool's lock protects.
-struct Inner<S: State> {
-    queue: Queue,
-    /// The domain that buffers are mapped for, until the queue pair is gone.
-    pd: Option<Arc<Pd>>,
-    supply: Supply,
-    /// All buffers.
-    table: KVec<NonNull<Buffer<S>>>,
-    /// Buffers that wait to be posted.
-    chain: ReceiveChain<S>,
-    /// Buffers that are not needed any more.
-    spare: ReceiveChain<S>,
-}
-
-// SAFETY: The pointers are to buffers that belong to the pool, and what is in them is `Send`; that
-// of `Queue::Open` is to a live queue pair, to which any thread may post.
-unsafe impl<S: State> Send for Inner<S> {}
-
-impl<S: State> Inner<S> {
-    /// Gives a new buffer a place; returns false when there is none, or no queue.
-    fn add(&mut self, buffer: NonNull<Buffer<S>>) -> bool {
-        let index = self.table.len();
-        let is_open = matches!(self.queue, Queue::Open(..));
-        if !is_open || self.table.push_within_capacity(buffer).is_err() {
-            return false;
-        }
-        // SAFETY: The caller has just made the buffer.
-        unsafe { (*buffer.as_ptr()).index = index };
-        true
-    }
-
-    /// Queues a buffer that was made, or was spare, to be posted.
-    ///
-    /// # Safety
-    ///
-    /// `buffer` has a place in the table and is in no list.
-    unsafe fn wait(&mut self, buffer: NonNull<Buffer<S>>) {
-        // SAFETY: By the safety requirements of this function.
-        unsafe { self.chain.push(buffer) };
-        self.supply.on_made();
-    }
-
-    /// Takes a buffer out of the table, whose last buffer gets its place.
-    fn remove(&mut self, buffer: NonNull<Buffer<S>>) {
-        // SAFETY: By the invariant of the pool; `index` changes under the lock only.
-        let index = unsafe { (*buffer.as_ptr()).index };
-        let Some(last) = self.table.pop() else {
-            return;
-        };
-        if let Some(place) = self.table.get_mut(index) {
-            *place = last;
-            // SAFETY: As above.
-            unsafe { (*last.as_ptr()).index = index };
-        }
-    }
-}
-
-/// The buffers of a connection.
+/// The Receive buffers of one connection.
+///
+/// A ULP makes an empty pool and passes it to [`Qp::new`](crate::qp::Qp::new), which attaches it to
+/// the receive queue. The ULP then asks for buffers with [`Self::resize`]. Queue pair and lent
+/// buffers hold references to the pool. Functions may be called in any process context, unless they
+/// sleep.
+///
+/// # Examples
+///
+/// Backs the credits that a peer is granted with Receive buffers. [`Self::resize`] says how many
+/// credits are backed, and only these are granted. The ULP holds a mutex, as calls must not
+/// overlap.
+///
+/// ```ignore
+/// let budget = Arc::new(Budget::new(), GFP_KERNEL)?; // One for each device.
+/// let pool = ReceivePool::<NoState>::new(&pd, 147, budget)?;
+/// let qp = Qp::new(id, handler, Parts { receives: &pool, /* ... */ })?;
+///
+/// // The first credits are needed at any rate, so the budget does not limit them.
+/// let (_, made) = pool.resize(8, 0, None);
+/// made?;
+///
+/// // Later, on a work queue: the peer is busy.
+/// let (backed, made) = pool.resize(128, 0, Some(16384));
+/// connection.grant(backed);
+/// if made.is_err() {
+///     // Too little memory, or the budget is used up: fewer than 128 credits are backed.
+/// }
+///
+/// // Once the peer has used fewer credits for some time.
+/// let (backed, _) = pool.resize(16, 0, Some(16384));
+/// connection.grant(backed);
+/// pool.trim();
+/// ```
 ///
 /// # Invariants
 ///
-/// Each buffer of `table` is a live box of its own, whose `pool` is this one and whose `index` is its
-/// place there. It is mapped for `pd`. It is posted, in `chain`, in `spare`, or it is `lent` and belongs
-/// to a `Receive`. A buffer without a place is `lent` and not mapped.
+/// - Each buffer in `table` is live and in an allocation of its own, its `pool` is this pool, and
+///   its `index` is its index in `table`.
+/// - It is mapped for `pd`.
+/// - It is posted, in `chain`, in `spare`, `lent` and owned by a `Receive`, or, once the pool is
+///   closed, none of these.
+/// - A buffer of this pool that is not in `table` is `lent` and not mapped.
 #[pin_data(PinnedDrop)]
 pub struct ReceivePool<S: State> {
     #[pin]
     inner: SpinLock<Inner<S>>,
-    /// Buffers that are posted.
+    /// Number of posted buffers.
     posted: Atomic<i32>,
     budget: Arc<Budget>,
-    /// The most buffers that there may ever be.
+    /// The largest number of buffers.
     max: usize,
 }
 
 impl<S: State> ReceivePool<S> {
-    /// Makes one for up to `max` buffers, which count against `budget`. It has none yet. May sleep.
+    /// Creates a pool without buffers, for up to `max` buffers that are mapped for `pd` and count
+    /// against `budget`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(pd: &Arc<Pd>, max: usize, budget: Arc<Budget>) -> Result<Arc<Self>> {
-        let inner = Inner {
-            queue: Queue::None,
-            pd: Some(pd.clone()),
-            supply: Supply::new(),
-            table: KVec::with_capacity(max, GFP_KERNEL)?,
-            chain: ReceiveChain::new(),
-            spare: ReceiveChain::new(),
-        };
+        let inner = Inner::new(pd, max)?;
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
@@ -153,26 +129,37 @@ impl<S: State> ReceivePool<S> {
         )
     }
 
-    /// The most buffers that there may ever be.
+    /// Returns the largest number of buffers. The receive queue has room for so many.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// The number of buffers that there are, spare ones included.
+    /// Returns the number of buffers in all states.
     pub fn count(&self) -> usize {
         self.inner.lock().table.len()
     }
 
-    /// The number of those that are posted.
+    /// Returns the number of posted buffers. Takes no lock.
     pub fn posted(&self) -> usize {
         usize::try_from(self.posted.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Asks for buffers for `credits` credits and `callbacks` replies to callbacks, and makes and posts
-    /// what is missing, as far as memory and the budget go, which is used up when the device has `limit`
-    /// buffers. Returns the credits that there are posted buffers for, no more than asked for, and the
-    /// error for which they are fewer. Buffers beyond that become spare when they come back. The caller
-    /// sees to it that this does not run twice at a time. May sleep.
+    /// Sets the number of buffers to that for `credits` credits and `callbacks` replies to
+    /// callbacks. Allocates missing buffers until the budget has `limit` buffers, and posts them.
+    /// Surplus buffers become spare when they are given back.
+    ///
+    /// Returns the number of credits that buffers back, at most `credits`, and the error that kept
+    /// it from being larger. Besides the buffers for its credits a pool has some for messages that
+    /// are being handled and for a batch that waits to be posted
+    /// ([`svcrdma_proto::receives::needed`]).
+    ///
+    /// May sleep. Calls for one pool must not overlap.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM` if there is no memory or no DMA address for a buffer.
+    /// - `ENOBUFS` if the budget is used up.
+    /// - `ENODEV` if the pool has no queue pair, or that is being destroyed.
     pub fn resize(
         self: &Arc<Self>,
         credits: u32,
@@ -186,12 +173,14 @@ impl<S: State> ReceivePool<S> {
         (inner.supply.settle(), made)
     }
 
-    /// Makes a buffer, which then waits to be posted. May sleep.
+    /// Takes a spare buffer or allocates one, and makes it wait to be posted. May sleep. Errors are
+    /// those of [`Self::resize`].
     fn make(self: &Arc<Self>, limit: Option<u32>) -> Result {
         let (pd, done) = {
             let mut inner = self.inner.lock();
             if let Some(buffer) = inner.spare.pop() {
-                // SAFETY: It was in the list of spare ones until now.
+                // SAFETY: The buffer was in the list of spare buffers until now, so it is in the
+                // table and nobody else uses it.
                 unsafe { inner.wait(buffer) };
                 return Ok(());
             }
@@ -206,55 +195,63 @@ impl<S: State> ReceivePool<S> {
         let pool = Arc::as_ptr(self).cast();
         let buffer = Buffer::new(pool, &pd, done).inspect_err(|_| self.budget.put())?;
         let mut inner = self.inner.lock();
-        if inner.add(buffer) {
-            // SAFETY: The buffer was just made.
+        // SAFETY: The buffer was just made, so it is live, is in no table, and nobody else uses it.
+        if unsafe { inner.add(buffer) } {
+            // SAFETY: The buffer is new and was just added to the table.
             unsafe { inner.wait(buffer) };
             return Ok(());
         }
         drop(inner);
-        // SAFETY: The buffer was just made, and the table has not taken it.
+        // SAFETY: The buffer is new, is mapped for `pd`, and the table has not taken it.
         unsafe { self.free(buffer, Some(&pd)) };
         Err(ENODEV)
     }
 
-    /// Posts what waits.
+    /// Posts the waiting buffers.
     fn post(&self, inner: &mut Inner<S>) {
         let Queue::Open(qp, _) = inner.queue else {
             return;
         };
-        // SAFETY: The queue pair is live, as it closes the pool under the lock that we hold. By the type
-        // invariant the buffers are mapped for its device; they stay until `give_back`.
+        // SAFETY: The queue pair is live: it closes the pool before it is destroyed, under the lock
+        // that the caller holds. By the type invariant the buffers are mapped for its device. They
+        // are freed by `give_back`, after the queue pair is destroyed.
         let count = unsafe { inner.chain.post(qp) };
         inner.supply.on_posted(count);
         self.posted.add(i32::try_from(count).unwrap_or(0), Relaxed);
     }
 
-    /// Frees buffers that are not needed any more. May sleep.
+    /// Frees spare buffers. May sleep.
     pub fn trim(&self) {
         while let Some((buffer, pd)) = self.take_spare() {
-            // SAFETY: Nobody has the buffer any more; it is mapped for `pd`.
+            // SAFETY: `take_spare` has removed the buffer from list and table, so nobody else uses
+            // it. It is mapped for `pd`.
             unsafe { self.free(buffer, pd.as_deref()) };
         }
     }
 
+    /// Removes a spare buffer from the pool.
     fn take_spare(&self) -> Option<Mapped<S>> {
         let mut inner = self.inner.lock();
         let buffer = inner.spare.pop()?;
-        inner.remove(buffer);
+        // SAFETY: Spare buffers are in the table, whose buffers are live by the type invariant. The
+        // lock is held.
+        unsafe { inner.remove(buffer) };
         Some((buffer, inner.pd.clone()))
     }
 
-    /// Unmaps and frees a buffer.
+    /// Unmaps and frees a buffer. May sleep.
     ///
     /// # Safety
     ///
-    /// Nobody else has `buffer`, and it has no place in the table. If it is mapped, that is for `pd`.
+    /// - `buffer` is a live buffer of this pool. It is not in the table, and nobody else uses it.
+    /// - It is mapped for `pd`, or not mapped if `pd` is `None`.
     unsafe fn free(&self, buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
         if let Some(pd) = pd {
             // SAFETY: By the safety requirements of this function.
             unsafe { Buffer::unmap(buffer, pd) };
         }
-        // SAFETY: By the safety requirements of this function; `Buffer::new` has made the box.
+        // SAFETY: Nobody else uses the buffer by the safety requirements of this function.
+        // `Buffer::new` has made it from a `KBox`.
         drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
         self.budget.put();
     }
@@ -265,13 +262,15 @@ impl<S: State> ReceivePool<S> {
         inner.pd.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, pd))
     }
 
-    /// Lets buffers be posted to `qp`. Returns false if another queue pair has taken the pool.
+    /// Attaches the pool to the receive queue of `qp`. Returns false if another queue pair has
+    /// taken the pool.
     ///
     /// # Safety
     ///
-    /// - The queue pair is live, of the device of the pool's domain, and its receive queue has room for
-    ///   [`Self::max`] buffers. It calls [`Self::close`] before it is destroyed.
-    /// - `done` is a function for completions of `Buffer<S>` of this queue pair.
+    /// - `qp` is live and uses the protection domain of the pool.
+    /// - Its receive queue has room for [`Self::max`] buffers.
+    /// - [`Self::close`] is called before it is destroyed.
+    /// - `done` handles completions of a `Buffer<S>` that was posted to `qp`.
     pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, done: Done) -> bool {
         let mut inner = self.inner.lock();
         let is_free = matches!(inner.queue, Queue::None);
@@ -281,16 +280,17 @@ impl<S: State> ReceivePool<S> {
         is_free
     }
 
-    /// Lets nothing more be posted.
+    /// Stops posting. Waits for the lock, so nothing is being posted when it returns.
     pub(super) fn close(&self) {
         self.inner.lock().queue = Queue::Closed;
     }
 
-    /// Unmaps all buffers, and frees those that belong to no `Receive`. May sleep.
+    /// Unmaps all buffers, and frees those that are not lent. May sleep.
     ///
     /// # Safety
     ///
-    /// The pool is closed, its queue pair is destroyed, and all of its completions were handled.
+    /// - The pool is closed.
+    /// - Its queue pair is destroyed, and all completions of the queue pair were handled.
     pub(super) unsafe fn give_back(&self) {
         {
             let mut inner = self.inner.lock();
@@ -300,73 +300,80 @@ impl<S: State> ReceivePool<S> {
         self.posted.store(0, Relaxed);
         // SAFETY: By the safety requirements of this function.
         while let Some((buffer, pd)) = unsafe { self.take_any() } {
-            // SAFETY: Nobody has the buffer: the queue pair and both lists are gone. It is mapped for
-            // `pd`.
+            // SAFETY: `take_any` has removed the buffer from the table. It is not lent, the lists
+            // were emptied above, and the queue pair is destroyed, so nobody else uses it. It is
+            // mapped for `pd`.
             unsafe { self.free(buffer, pd.as_deref()) };
         }
         let pd = self.inner.lock().pd.take();
         drop(pd);
     }
 
-    /// Takes a buffer that belongs to no `Receive` out of the table; unmaps others on the way, which
-    /// are without a place then.
+    /// Removes buffers from the table until it finds one that is not lent, and returns that. Unmaps
+    /// the lent buffers.
     ///
     /// # Safety
     ///
-    /// As for [`Self::give_back`].
+    /// The requirements of [`Self::give_back`].
     unsafe fn take_any(&self) -> Option<Mapped<S>> {
         let mut inner = self.inner.lock();
         loop {
             let buffer = inner.table.pop()?;
             let raw = buffer.as_ptr();
-            // SAFETY: By the type invariant; no completion sets `lent` any more, and it is cleared
-            // under the lock that we hold.
+            // SAFETY: The buffer was in the table, so it is live. All completions were handled, so
+            // none sets `lent`; it is cleared only under the lock, which is held.
             if !unsafe { (*raw).lent } {
                 return Some((buffer, inner.pd.clone()));
             }
-            // SAFETY: As above; the `Receive` does not look at it.
+            // SAFETY: The buffer is live, as it is lent. `index` changes only under the lock, and
+            // its `Receive` does not read it.
             unsafe { (*raw).index = Buffer::<S>::NOWHERE };
             if let Some(pd) = &inner.pd {
-                // SAFETY: It is mapped for `pd` by the type invariant, and not posted.
+                // SAFETY: The buffer is mapped for `pd` by the type invariant, and not posted, as
+                // it is lent.
                 unsafe { Buffer::unmap(buffer, pd) };
             }
         }
     }
 
-    /// A completion says that a buffer is posted no more.
+    /// Notes that the Receive of a buffer has completed.
     pub(super) fn on_completed(&self) {
         self.posted.add(-1, Relaxed);
     }
 
-    /// Takes a buffer back from a `Receive`.
+    /// Takes a buffer back from a `Receive`. Posts the waiting buffers if they make a batch. Does
+    /// not sleep.
     ///
     /// # Safety
     ///
-    /// `buffer` is of this pool, is `lent`, and nobody uses it any more.
+    /// `buffer` belongs to this pool, is `lent`, and nobody else uses it.
     pub(super) unsafe fn recycle(&self, buffer: NonNull<Buffer<S>>) {
         let raw = buffer.as_ptr();
         let mut inner = self.inner.lock();
-        // SAFETY: By the safety requirements of this function; the index changes under the lock.
+        // SAFETY: The buffer is live by the safety requirements of this function; `index` changes
+        // only under the lock, which is held.
         if unsafe { (*raw).index } == Buffer::<S>::NOWHERE {
             drop(inner);
-            // SAFETY: As above. It is not mapped any more by the type invariant.
+            // SAFETY: Nobody else uses the buffer. It is not in the table, so it is not mapped by
+            // the type invariant.
             unsafe { self.free(buffer, None) };
             return;
         }
-        // SAFETY: As above.
+        // SAFETY: The buffer is live, and the lock is held.
         unsafe { (*raw).lent = false };
         let Queue::Open(qp, _) = inner.queue else {
-            // `give_back` finds it in the table.
+            // `give_back` finds the buffer in the table and frees it.
             return;
         };
-        // SAFETY: The queue pair is live, and the buffer is mapped for its device.
+        // SAFETY: The queue pair is live, as the pool is open under the lock. The buffer is in the
+        // table, so it is mapped for the device of the queue pair, and nobody else uses it.
         unsafe { Buffer::sync_for_device(buffer, qp) };
         let next = inner.supply.on_returned();
         let list = match next {
             Next::Spare => &mut inner.spare,
             Next::Wait | Next::Post => &mut inner.chain,
         };
-        // SAFETY: The buffer is in no list, and with nobody else.
+        // SAFETY: The buffer was lent, so it is in no list. Nobody else uses it.
         unsafe { list.push(buffer) };
         if next == Next::Post {
             self.post(&mut inner);
@@ -377,11 +384,13 @@ impl<S: State> ReceivePool<S> {
 #[pinned_drop]
 impl<S: State> PinnedDrop for ReceivePool<S> {
     fn drop(self: Pin<&mut Self>) {
-        // A queue pair has emptied the table, and without one there were no buffers.
+        // The table is empty: a queue pair empties it, and without a queue pair no buffer is made.
         let mut inner = self.inner.lock();
         while let Some(buffer) = inner.table.pop() {
             let pd = inner.pd.clone();
-            // SAFETY: Nobody has the buffer: a `Receive` holds the pool, and so does a queue pair.
+            // SAFETY: Each `Receive` and each queue pair holds a reference to the pool, so there is
+            // none that uses the buffer. It was just removed from the table, and is mapped for
+            // `pd`.
             unsafe { self.free(buffer, pd.as_deref()) };
         }
     }

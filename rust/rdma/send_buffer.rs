@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send buffers: the page that the header of a message, and what is copied behind it, is sent from.
+//! Send buffers: mapped pages that messages are sent from.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -22,11 +22,15 @@ use support::page::{
     PAGE_SIZE, //
 };
 
-/// A page that headers and small replies are sent from, mapped once and for all.
+/// A page that a message is sent from. It holds the transport header and small payloads.
+///
+/// The page is mapped when the buffer is made and stays mapped: each Send only syncs it. The owner
+/// is the ULP; [`Work`](crate::work::Work) that uses the buffer owns it while it is posted.
 ///
 /// # Invariants
 ///
-/// `addr` is the device's address of `page`, which belongs to this value alone.
+/// `addr` is the DMA address of `page`, mapped [`Direction::ToDevice`] for `pd`. `page` belongs to
+/// this value alone, and its bytes are initialised.
 pub struct SendBuffer {
     page: FreshPage,
     addr: u64,
@@ -34,14 +38,18 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Makes one. May sleep.
+    /// Allocates and maps a buffer of zeros. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(pd: &Arc<Pd>, effort: Effort) -> Result<Self> {
         let page = FreshPage::new(effort)?;
-        // SAFETY: The page is new, so it is ours alone, and it has this many bytes.
+        // SAFETY: The page is new, so nobody else uses it, and it has `PAGE_SIZE` bytes.
         unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
         // SAFETY: `page` lives until `drop` unmaps it.
         let addr = unsafe { map_page(pd, &page, Direction::ToDevice)? };
-        // INVARIANT: As just mapped.
+        // INVARIANT: The page was just initialised and mapped.
         Ok(Self {
             page,
             addr,
@@ -49,21 +57,23 @@ impl SendBuffer {
         })
     }
 
-    /// The bytes, [`PAGE_SIZE`] of them. Posted work is not changed, so none is posted.
+    /// Returns the [`PAGE_SIZE`] bytes of the buffer.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariant the page is ours alone, the device only reads it, and
-        // `new` has initialised it; `&mut self` makes it exclusive.
+        // SAFETY: By the type invariant the page belongs to this value, which `&mut self` makes
+        // exclusive, its bytes are initialised, and the device only reads them.
         unsafe { core::slice::from_raw_parts_mut(self.page.address(), PAGE_SIZE) }
     }
 
-    /// The device's address of the first `len` bytes, which the device sees as they are now, and
-    /// how many bytes these are: `len` is cut to the page. None for another domain.
+    /// Syncs the first `len` bytes, [`PAGE_SIZE`] at most, for the device. Returns their DMA
+    /// address and their number, or `None` if the buffer is mapped for another protection domain.
+    /// Does not sleep.
     pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
         if !Arc::ptr_eq(&self.pd, pd) {
             return None;
         }
         let len = len.min(PAGE_SIZE);
-        // SAFETY: By the type invariant.
+        // SAFETY: `addr` is mapped for the device of `pd` by the type invariant; `len` is at most
+        // its length.
         unsafe { bindings::ib_dma_sync_for_device(self.pd.device_ptr(), self.addr, len) };
         Some((self.addr, len))
     }
@@ -71,7 +81,8 @@ impl SendBuffer {
 
 impl Drop for SendBuffer {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: `addr` was mapped like this by the type invariant. No posted work names it: a
+        // `SendQueue` owns posted work until it has completed or the queue pair is destroyed.
         unsafe { unmap_page(&self.pd, self.addr, Direction::ToDevice) };
     }
 }

@@ -1,33 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The slots of a send queue: what is posted in each, and the work that ends there.
+//! The slots of a send queue: the work request that is posted in each, and the work that it ends.
 //!
-//! Owned by a [`SendQueue`](super::send_queue::SendQueue), under its lock. Nothing here sleeps, and no work is
-//! dropped.
+//! A [`SendQueue`](crate::send_queue::SendQueue) owns the slots and protects them with its lock.
+//! Nothing here drops work, and only [`Slots::new`] sleeps.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use kernel::prelude::*;
 
-/// A slot of the send queue.
+/// A slot of a send queue.
 struct Slot<W> {
-    /// The sequence number of the work request in it.
+    /// The sequence number of the work request in the slot.
     seq: u32,
-    /// The work whose last work request it is.
+    /// The work whose last work request is in the slot.
     work: Option<W>,
-    /// Whether it completes visibly, and has not yet.
+    /// True if the work request is signalled and has not completed.
     is_awaited: bool,
-    /// When the first of its work was posted, in the seconds of the `SendQueue`.
+    /// Time of posting of the first work request of the same work, in seconds of the `SendQueue`.
     posted: u32,
 }
 
 /// All slots of a send queue.
 pub(super) struct Slots<W> {
     slots: KVec<Slot<W>>,
-    /// How many of them are awaited.
+    /// Number of awaited slots.
     awaited: usize,
 }
 
 impl<W> Slots<W> {
-    /// Makes `depth` empty ones. May sleep.
+    /// Allocates `depth` empty slots. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(depth: u32) -> Result<Self> {
         let mut slots = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for _ in 0..depth {
@@ -42,12 +48,13 @@ impl<W> Slots<W> {
         Ok(Self { slots, awaited: 0 })
     }
 
-    /// How many there are.
+    /// Returns the number of slots.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// The work request `seq` is in the slot `index` now, of work that began at `posted`.
+    /// Puts the work request `seq` into the slot `index`. The first work request of the same work
+    /// was posted at `posted`.
     pub(super) fn fill(&mut self, index: usize, seq: u32, posted: u32, is_awaited: bool) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.seq = seq;
@@ -56,6 +63,7 @@ impl<W> Slots<W> {
         self.set_awaited(index, is_awaited);
     }
 
+    /// Notes if a completion of the work request in the slot `index` is awaited.
     fn set_awaited(&mut self, index: usize, is_awaited: bool) {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
@@ -70,48 +78,51 @@ impl<W> Slots<W> {
         }
     }
 
-    /// The last work request of `work` is in the slot `index`.
+    /// Stores `work`, whose last work request is in the slot `index`.
     pub(super) fn retain(&mut self, index: usize, work: W) {
         match self.slots.get_mut(index) {
             Some(slot) => slot.work = Some(work),
-            // There is a slot for every entry; the device must never find its memory freed.
+            // Never reached, as each entry has a slot. The device may use the memory of the work,
+            // so the work is leaked, not dropped.
             None => core::mem::forget(work),
         }
     }
 
-    /// The work request in the slot `index` has completed: gives back the work that ends with it.
+    /// Notes that the work request in the slot `index` has completed. Returns the work that ends
+    /// with it.
     pub(super) fn clear(&mut self, index: usize) -> Option<W> {
         self.set_awaited(index, false);
         self.slots.get_mut(index)?.work.take()
     }
 
-    /// Any work that is left.
+    /// Takes any work that is left.
     pub(super) fn take_any(&mut self) -> Option<W> {
         self.slots.iter_mut().find_map(|slot| slot.work.take())
     }
 
-    /// All work.
+    /// Returns an iterator over all work.
     pub(super) fn work(&self) -> impl Iterator<Item = &W> {
         self.slots.iter().filter_map(|slot| slot.work.as_ref())
     }
 
-    /// The sequence number of the work request in the slot `index`.
+    /// Returns the sequence number of the work request in the slot `index`.
     pub(super) fn seq(&self, index: usize) -> Option<u32> {
         self.slots.get(index).map(|slot| slot.seq)
     }
 
-    /// Seconds at `now` since the work of the slot `index` began.
+    /// Returns the seconds from the posting of the work in the slot `index` to `now`.
     pub(super) fn age(&self, index: usize, now: u32) -> u32 {
         let slot = self.slots.get(index);
         slot.map_or(0, |slot| now.wrapping_sub(slot.posted))
     }
 
-    /// Whether a completion is awaited.
+    /// Returns true if a completion is awaited.
     pub(super) fn is_any_awaited(&self) -> bool {
         self.awaited > 0
     }
 
-    /// Seconds at `now` that the oldest awaited completion is awaited, 0 if none is.
+    /// Returns the seconds up to `now` for which the oldest awaited completion is awaited, 0 if
+    /// none is.
     pub(super) fn oldest_awaited(&self, now: u32) -> u32 {
         let awaited = self.slots.iter().filter(|slot| slot.is_awaited);
         let ages = awaited.map(|slot| now.wrapping_sub(slot.posted));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work for a send queue: what a [`SendQueue`](super::send_queue::SendQueue) takes, and what it remembers of it.
+//! Work: jobs for the send queue of a connection, and the state that a
+//! [`SendQueue`](crate::send_queue::SendQueue) keeps of each.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     chain::Chain,
@@ -8,17 +11,17 @@ use crate::{
     progress::Amount,
 };
 
-/// The progress of building the work requests of some work.
+/// The result of building work requests of a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Built {
-    /// The chain has the last work request.
+    /// The chain contains the last work request of the work.
     All,
-    /// More work requests follow, in a later chain.
+    /// More work requests follow in a later chain.
     More,
 }
 
 impl From<bool> for Built {
-    /// Converts "this is all of it".
+    /// Converts the answer to "does the chain contain the last work request?".
     fn from(is_all: bool) -> Self {
         match is_all {
             true => Self::All,
@@ -27,33 +30,113 @@ impl From<bool> for Built {
     }
 }
 
-/// Work that a `SendQueue` posts.
+/// A piece of work of a ULP, such as a Reply: one or several work requests that complete together.
+///
+/// A [`SendQueue`](crate::send_queue::SendQueue) owns the work from
+/// [`push`](crate::send_queue::SendQueue::push) until it gives the work back. So the memory that
+/// the work requests name must belong to the work, or must never be freed.
+///
+/// # Context
+///
+/// All functions are called by functions of the `SendQueue`, under its spinlock. They must not
+/// sleep and must not call the `SendQueue`.
+///
+/// # Examples
+///
+/// A reply that writes its result to the peer's memory and then sends a header. It may need several
+/// chains, so it remembers how many bytes are written. `Cell` is enough, because the lock of the
+/// `SendQueue` protects the work.
+///
+/// ```ignore
+/// struct Reply {
+///     header: SendBuffer,
+///     header_len: usize,
+///     result: KBox<PageRegion>, // Mapped with `Direction::ToDevice`.
+///     written: Cell<usize>,
+/// }
+///
+/// impl Work for Reply {
+///     /// The received request says where the peer wants the result. Once all work requests are built,
+///     /// the `SendQueue` drops it, which posts its Receive buffer again.
+///     type Source = Receive<RequestState>;
+///
+///     fn build<'m>(
+///         &'m self,
+///         request: &Self::Source,
+///         chain: &mut Chain<'_, 'm>,
+///         room: usize,
+///     ) -> Built {
+///         while self.written.get() < request.wanted {
+///             let at = self.written.get();
+///             let remote = Remote {
+///                 key: request.key,
+///                 addr: request.addr + at as u64,
+///             };
+///             if chain.len() >= room {
+///                 return Built::More;
+///             }
+///             match chain.rdma(Rdma::Write, remote, &self.result, at, request.wanted - at) {
+///                 0 => return Built::More,
+///                 taken => self.written.set(at + taken),
+///             }
+///         }
+///         if chain.len() >= room {
+///             return Built::More;
+///         }
+///         Built::from(chain.send(Message {
+///             buffer: &self.header,
+///             len: self.header_len,
+///             rest: None::<(&PageRegion, Empty<Range<usize>>)>,
+///             invalidate: None,
+///         }))
+///     }
+///
+///     fn holds_resources(&self) -> bool {
+///         true // The pages of the result.
+///     }
+///
+///     fn amount(&self) -> Amount {
+///         Amount {
+///             bytes: self.result.pages() as u32 * PAGE_SIZE as u32,
+///             filled: 0,
+///         }
+///     }
+/// }
+/// ```
 pub trait Work: Send + 'static {
-    /// Data that is needed until the last work request is built, and not by the device. It is dropped
-    /// before that is posted, under a lock: this does not sleep, and does not come back here.
+    /// Data that [`build`](Self::build) needs and the device does not, such as the request that a
+    /// reply belongs to.
+    ///
+    /// The `SendQueue` drops it when the last work request is built, before that is posted, and
+    /// under its spinlock: dropping it must not sleep and must not call the `SendQueue`.
     type Source: Send;
 
-    /// Adds work requests to the chain, which may then have at most `room` of them.
+    /// Adds work requests to the empty `chain`, at most `room` of them.
+    ///
+    /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
+    /// `room` is not 0, posting fails with `E2BIG`, because the work could never be posted.
     fn build<'m>(&'m self, source: &Self::Source, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
 
-    /// Returns true if something waits for its completion, so that it must not go unsignalled.
+    /// Returns true if the work holds resources that others may need, so that its last work request
+    /// must be signalled. A few successive pieces of work that return false may be unsignalled; a
+    /// later completion gives them back.
     fn holds_resources(&self) -> bool;
 
-    /// How much it moves.
+    /// Returns the bytes and pages that the work moves.
     fn amount(&self) -> Amount;
 }
 
-/// Work that waits.
+/// Work that waits to be posted, or is posted in part.
 pub(super) struct Job<W: Work> {
     pub(super) work: W,
-    /// When its first work request was posted, in seconds of the `SendQueue`.
+    /// Time of posting of its first work request, in seconds of the `SendQueue`.
     pub(super) since: Option<u32>,
-    /// Until all is built.
+    /// The source of the work, until all of its work requests are built.
     pub(super) source: Option<W::Source>,
     pub(super) claim: Claim,
 }
 
-/// Work that is posted.
+/// Work that is posted completely.
 pub(super) struct Posted<W> {
     pub(super) work: W,
     pub(super) claim: Claim,

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The arrays of work requests and scatter/gather entries that a chain is built in.
+//!
+//! A queue pair allocates the arrays once and builds all of its chains in them: a driver copies
+//! what it needs while it posts. A [`SendQueue`](crate::send_queue::SendQueue) uses them under its
+//! lock.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::{
+    device::Pd,
+    dma::Direction,
+    memory_region::MemoryRegion,
+    page_region::PageRegion, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ops::Range, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A work request of any kind. All kinds begin with a `struct ib_send_wr`.
+#[repr(C)]
+pub(super) union Request {
+    wr: ManuallyDrop<bindings::ib_send_wr>,
+    rdma: ManuallyDrop<bindings::ib_rdma_wr>,
+    reg: ManuallyDrop<bindings::ib_reg_wr>,
+}
+
+impl Request {
+    /// Creates a work request that has no fields beside those of `struct ib_send_wr`, or zeros in
+    /// them.
+    pub(super) fn new(opcode: bindings::ib_wr_opcode) -> Self {
+        let mut rdma: bindings::ib_rdma_wr = crate::zeroed();
+        rdma.wr.opcode = opcode;
+        Self::rdma(rdma)
+    }
+
+    /// Creates an RDMA Read or an RDMA Write.
+    pub(super) fn rdma(wr: bindings::ib_rdma_wr) -> Self {
+        Self {
+            rdma: ManuallyDrop::new(wr),
+        }
+    }
+
+    /// Creates a registration of memory.
+    pub(super) fn reg(wr: bindings::ib_reg_wr) -> Self {
+        Self {
+            reg: ManuallyDrop::new(wr),
+        }
+    }
+
+    /// Returns the part that all kinds begin with.
+    pub(super) fn common(&mut self) -> &mut bindings::ib_send_wr {
+        // SAFETY: Each variant of the `repr(C)` union begins with a `struct ib_send_wr`.
+        unsafe { &mut self.wr }
+    }
+}
+
+/// The arrays that a chain is built in.
+///
+/// # Invariants
+///
+/// - `wrs`, `sges` and `starts` never grow beyond the capacity that they are made with.
+/// - The entries of work request *k* begin at `starts[k]` in `sges`.
+pub(super) struct ChainBuffers {
+    wrs: KVec<Request>,
+    sges: KVec<bindings::ib_sge>,
+    starts: KVec<usize>,
+    max_sge: usize,
+    max_read_sge: usize,
+    /// True if the device takes only registered memory as the sink of an RDMA Read (iWARP).
+    needs_registration: bool,
+    /// Bytes of the RDMA Reads in the chain.
+    bytes_read: u32,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: Pointers in `wrs` are set when a chain is posted and are not used afterwards.
+unsafe impl Send for ChainBuffers {}
+
+impl ChainBuffers {
+    /// Allocates room for `wrs` work requests of up to `max_sge` entries each; RDMA Reads have up
+    /// to `max_read_sge`. May sleep.
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        wrs: usize,
+        max_sge: usize,
+        max_read_sge: usize,
+    ) -> Result<Self> {
+        // INVARIANT: The arrays are empty.
+        Ok(Self {
+            wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
+            sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
+            starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
+            max_sge,
+            max_read_sge: max_read_sge.min(max_sge),
+            needs_registration: pd.needs_registration(),
+            bytes_read: 0,
+            pd: pd.clone(),
+        })
+    }
+
+    /// Removes all work requests and entries.
+    pub(super) fn clear(&mut self) {
+        self.wrs.clear();
+        self.sges.clear();
+        self.starts.clear();
+        self.bytes_read = 0;
+    }
+
+    /// Returns the protection domain of the queue pair.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Returns the number of work requests in the chain.
+    pub(super) fn len(&self) -> usize {
+        self.wrs.len()
+    }
+
+    /// Returns true if there is no room for another work request.
+    pub(super) fn is_full(&self) -> bool {
+        self.wrs.len() == self.wrs.capacity()
+    }
+
+    /// Returns the bytes of the RDMA Reads in the chain.
+    pub(super) fn bytes_read(&self) -> u32 {
+        self.bytes_read
+    }
+
+    /// Counts bytes of an RDMA Read.
+    pub(super) fn count_read(&mut self, bytes: u32) {
+        self.bytes_read = self.bytes_read.saturating_add(bytes);
+    }
+
+    /// Returns the index of the next entry, at which the next work request begins.
+    pub(super) fn start(&self) -> usize {
+        self.sges.len()
+    }
+
+    /// Removes the entries from `start` on, which belong to no work request.
+    pub(super) fn truncate(&mut self, start: usize) {
+        self.sges.truncate(start);
+    }
+
+    /// Adds a work request whose entries are those from `start` on. The chain must not be full.
+    pub(super) fn add(&mut self, mut wr: Request, start: usize) {
+        // CAST: A work request has at most `max_sge` entries.
+        wr.common().num_sge = self.sges.len().saturating_sub(start) as c_int;
+        // The arrays have the same capacity, so both pushes succeed.
+        if self.starts.push_within_capacity(start).is_ok() {
+            let _ = self.wrs.push_within_capacity(wr);
+        }
+    }
+
+    /// Adds an entry for `len` bytes of mapped memory. Returns false if there is no room.
+    pub(super) fn sge(&mut self, addr: u64, len: usize) -> bool {
+        self.keyed_sge(addr, len, self.pd.local_key())
+    }
+
+    /// Adds an entry for `len` bytes of memory with the local key `key`. Returns false if there is
+    /// no room.
+    fn keyed_sge(&mut self, addr: u64, len: usize, key: u32) -> bool {
+        let sge = bindings::ib_sge {
+            addr,
+            // CAST: An entry has at most the 1 MiB of an MR.
+            length: len as u32,
+            lkey: key,
+        };
+        self.sges.push_within_capacity(sge).is_ok()
+    }
+
+    /// Adds entries for the beginning of `range` of a page region, as many as an RDMA Read may
+    /// have. Returns the number of bytes in them.
+    ///
+    /// The sink of a Read is registered memory if the page region has some. Without, the result is
+    /// 0 if the device needs registered memory.
+    pub(super) fn add_sink(&mut self, page_region: &PageRegion, range: Range<usize>) -> usize {
+        match page_region.memory_region(&self.pd) {
+            Some((memory_region, _)) => self.add_registered(memory_region, range),
+            None if self.needs_registration => 0,
+            None => {
+                let max = self.start().saturating_add(self.max_read_sge);
+                self.gather(page_region, Direction::FromDevice, range, max)
+            }
+        }
+    }
+
+    /// Adds entries for the beginning of `range` of a page region to those from `start` on, as many
+    /// as a Send or an RDMA Write may have. Returns the number of bytes in them.
+    pub(super) fn add_source(
+        &mut self,
+        page_region: &PageRegion,
+        range: Range<usize>,
+        start: usize,
+    ) -> usize {
+        let max = start.saturating_add(self.max_sge);
+        self.gather(page_region, Direction::ToDevice, range, max)
+    }
+
+    /// Adds entries for the beginning of `range` of a page region until there are `max` entries.
+    /// Returns the number of bytes in them.
+    fn gather(
+        &mut self,
+        page_region: &PageRegion,
+        direction: Direction,
+        range: Range<usize>,
+        max: usize,
+    ) -> usize {
+        let mut at = range.start;
+        while at < range.end && self.sges.len() < max {
+            let left = range.end.saturating_sub(at);
+            let Some((addr, piece)) = page_region.mapped_piece(&self.pd, direction, at, left)
+            else {
+                break;
+            };
+            if !self.sge(addr, piece.len) {
+                break;
+            }
+            at = at.saturating_add(piece.len);
+        }
+        at.saturating_sub(range.start)
+    }
+
+    /// Adds one entry for the beginning of `range` of registered memory. Returns the number of
+    /// bytes in it.
+    fn add_registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> usize {
+        match memory_region.find(range) {
+            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => len,
+            _ => 0,
+        }
+    }
+
+    /// Links the work requests and sets their completions: `cqe` returns that of an index. If
+    /// `signal`, the last work request is signalled. Returns the first work request, or null if
+    /// there is none.
+    ///
+    /// The pointers are valid until the chain changes.
+    // Out of line, so that its frame is gone while the driver posts.
+    #[inline(never)]
+    pub(super) fn link(
+        &mut self,
+        signal: bool,
+        mut cqe: impl FnMut(usize) -> *mut bindings::ib_cqe,
+    ) -> *const bindings::ib_send_wr {
+        let mut next: *mut bindings::ib_send_wr = core::ptr::null_mut();
+        let sges = self.sges.as_mut_ptr();
+        for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
+            let start = self.starts.get(i).copied().unwrap_or(0);
+            let wr = wr.common();
+            // Some drivers read the first entry even if there is none (irdma,
+            // `irdma_uk_rdma_write`).
+            wr.sg_list = match wr.num_sge {
+                0 => core::ptr::null_mut(),
+                _ => sges.wrapping_add(start),
+            };
+            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
+            if next.is_null() && signal {
+                wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
+            }
+            wr.next = next;
+            next = wr;
+        }
+        next.cast_const()
+    }
+}
