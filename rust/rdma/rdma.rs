@@ -12,14 +12,14 @@
 //! | [`client::Registration`] | reports devices to the ULP's [`client::Client`] | |
 //! | [`device::IbDevice`] | a device: its name and its limits | `Client::add`, `NewId::device` |
 //! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
-//! | [`cq::Cq`], [`cq::Share`] | a completion queue, and the entries of one connection in it | `Pd` |
-//! | [`cm::CmId`] | a connection identifier: a listener or one connection | an address, or a connect request |
+//! | [`cq::Cq`], [`cq::Share`] | a completion queue, and one connection's entries in it | `Pd` |
+//! | [`cm::CmId`] | an id: a listener or one connection | an address, a connect request |
 //! | [`receive_pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
 //! | [`receive::Receive`] | a received message in its buffer | a completion |
 //! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `Share`s |
-//! | [`send_queue::SendQueue`] | the work of one connection: posted, or waiting for room | a `Qp`, once accepted |
+//! | [`send_queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
 //! | [`send_buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
-//! | [`page_region::PageRegion`] | pages that work moves; mapped for a `Pd` and unmapped as needed | |
+//! | [`page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
 //! | [`memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
 //!
 //! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
@@ -276,6 +276,7 @@ pub mod dma;
 pub mod handler;
 pub mod memory_region;
 pub mod page_region;
+mod pair;
 pub mod progress;
 pub mod qp;
 pub mod receive;

@@ -9,7 +9,7 @@
 //! | waiting | the chain of buffers to post | posted, once the chain is posted |
 //! | posted | the receive queue of the queue pair | lent, when its Receive completes |
 //! | lent | a [`Receive`](crate::receive::Receive) | waiting or spare, when that is dropped |
-//! | spare | the list of spare buffers | waiting, if it is needed again; freed by [`ReceivePool::trim`] |
+//! | spare | the list of spare buffers | waiting, if needed; freed by [`ReceivePool::trim`] |
 //!
 //! [`Supply`](svcrdma_proto::receives::Supply) decides the number of buffers, and when the chain is
 //! posted. When the queue pair is destroyed, buffers that are not lent are freed. A lent buffer is

@@ -56,8 +56,8 @@ impl From<bool> for Built {
 /// }
 ///
 /// impl Work for Reply {
-///     /// The received request says where the peer wants the result. Once all work requests are built,
-///     /// the `SendQueue` drops it, which posts its Receive buffer again.
+///     /// The received request says where the peer wants the result. The `SendQueue` drops it once
+///     /// all work requests are built, which posts its Receive buffer again.
 ///     type Source = Receive<RequestState>;
 ///
 ///     fn build<'m>(
