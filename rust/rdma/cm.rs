@@ -169,7 +169,7 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
 ///
 /// The owner is the ULP, or the [`Qp`](crate::qp::Qp) that was made on the id. The id holds a
 /// reference to its context. Dropping the id destroys it: this sleeps, and waits until no handler
-/// of the id runs. It must not be dropped in a handler of its own, or with a lock held that its
+/// of the id runs. It must not be dropped in one of its handlers, or with a lock held that its
 /// handlers take.
 ///
 /// # Invariants

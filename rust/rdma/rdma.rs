@@ -172,6 +172,8 @@
 //!     buffers: SpinLock<KVec<SendBuffer>>,
 //!     #[pin]
 //!     send_queue: SendQueue<Echo, Connection, Connection>,
+//!     /// True once the device has reported a fatal event.
+//!     failed: AtomicFlag,
 //! }
 //!
 //! impl Connection {

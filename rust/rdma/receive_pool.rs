@@ -92,7 +92,7 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 ///
 /// # Invariants
 ///
-/// - Each buffer in `table` is live and in an allocation of its own, its `pool` is this pool, and
+/// - Each buffer in `table` is live and in a separate allocation, its `pool` is this pool, and
 ///   its `index` is its index in `table`.
 /// - It is mapped for `pd`.
 /// - It is posted, in `chain`, in `spare`, `lent` and owned by a `Receive`, or, once the pool is
@@ -129,7 +129,7 @@ impl<S: State> ReceivePool<S> {
         )
     }
 
-    /// Returns the largest number of buffers. The receive queue has room for so many.
+    /// Returns the largest number of buffers, for which the receive queue has room.
     pub fn max(&self) -> usize {
         self.max
     }

@@ -10,7 +10,7 @@
 //!
 //! The device uses the memory of posted work, so the [`SendQueue`] owns the work meanwhile. The
 //! work stays in the slot of its last work request. A completion of that work request or of a later
-//! one gives the work back; unsignalled work has no completion of its own. The destruction of the
+//! one gives the work back; unsignalled work has no own completion. The destruction of the
 //! queue pair gives back the rest.
 //!
 //! A completion stands for all earlier work requests only if work requests complete in order. iWARP
