@@ -7,10 +7,10 @@
 //! itself while it is valid. These rules bound what a peer can reach:
 //!
 //! - A [`MemoryRegion`] covers only the pages of one Call.
-//! - It is valid from a work request that is posted before the Reads until one that is posted
-//!   behind them.
-//! - If the pages are taken back without a completion of the latter, the memory region is destroyed
-//!   ([`PageRegion::unmap`](crate::page_region::PageRegion::unmap)).
+//! - It is valid between two work requests: its registration, which is posted before the Reads, and
+//!   its invalidation, which is posted behind them.
+//! - If the pages are taken back without a completion of the invalidation, the memory region is
+//!   destroyed ([`PageRegion::unmap`](crate::page_region::PageRegion::unmap)).
 //! - All connections of a device share its protection domain, so the device does not reject another
 //!   peer that knows both key and address. Each use has a random address, which no peer can guess.
 //! - A peer that guesses the key alone can invalidate the memory region. The next key differs from
@@ -108,8 +108,9 @@ impl Drop for Mr {
 
 /// Memory that can be registered for the pages of one Call: one or several MRs.
 ///
-/// The owner gives it to a [`PageRegion`](crate::page_region::PageRegion), whose lock or owner
-/// protects it. It is `Send` and not `Sync`.
+/// The owner gives it to a [`PageRegion`](crate::page_region::PageRegion), and takes it back. It is
+/// not `Sync`: while its work is in a [`SendQueue`](crate::send_queue::SendQueue), the lock of that
+/// protects it.
 ///
 /// # Invariants
 ///

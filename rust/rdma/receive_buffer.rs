@@ -35,6 +35,8 @@ use support::page::{
 pub trait State: Default + Send + 'static {
     /// Drops the data of the last message, before the buffer is posted again. Called when a
     /// [`Receive`](crate::receive::Receive) is dropped, in the context of that: it must not sleep.
+    /// The buffer may be freed instead of posted, so dropping the data after a reset must not sleep
+    /// either.
     fn reset(&mut self);
 }
 

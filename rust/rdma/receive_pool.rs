@@ -59,8 +59,8 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 ///
 /// A ULP makes an empty pool and passes it to [`Qp::new`](crate::qp::Qp::new), which attaches it to
 /// the receive queue. The ULP then asks for buffers with [`Self::resize`]. Queue pair and lent
-/// buffers hold references to the pool. Functions may be called in any process context, unless they
-/// sleep.
+/// buffers hold references to the pool. Functions that do not sleep may be called in any process
+/// context.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 /// let pool = ReceivePool::<NoState>::new(&pd, 147, budget)?;
 /// let qp = Qp::new(id, handler, Parts { receives: &pool, /* ... */ })?;
 ///
-/// // The first credits are needed at any rate, so the budget does not limit them.
+/// // The first credits are always needed, so the budget does not limit them.
 /// let (_, made) = pool.resize(8, 0, None);
 /// made?;
 ///
@@ -144,9 +144,10 @@ impl<S: State> ReceivePool<S> {
         usize::try_from(self.posted.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Sets the number of buffers to that for `credits` credits and `callbacks` replies to
-    /// callbacks. Allocates missing buffers until the budget has `limit` buffers, and posts them.
-    /// Surplus buffers become spare when they are given back.
+    /// Sets the target number of buffers: those that `credits` credits need, and those for
+    /// `callbacks` replies to callbacks, which are messages of the peer beside its credits.
+    /// Allocates missing buffers until the budget has `limit` buffers, and posts them. Surplus
+    /// buffers become spare when they are given back.
     ///
     /// Returns the number of credits that buffers back, at most `credits`, and the error that kept
     /// it from being larger. Besides the buffers for its credits a pool has some for messages that
@@ -239,7 +240,7 @@ impl<S: State> ReceivePool<S> {
         Some((buffer, inner.pd.clone()))
     }
 
-    /// Unmaps and frees a buffer. May sleep.
+    /// Unmaps and frees a buffer. Does not sleep.
     ///
     /// # Safety
     ///

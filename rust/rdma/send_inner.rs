@@ -104,15 +104,15 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         })
     }
 
-    /// Starts posting to `qp`. Gives `qp` back if it has another depth, or if the gate was opened
-    /// or closed before.
-    pub(super) fn open(&mut self, qp: Qp<H, E>) -> Option<Qp<H, E>> {
-        let fits = qp.depth() == self.slots.len();
-        if let (Gate::Opening, true) = (&self.gate, fits) {
-            self.gate = Gate::Open(qp);
-            return None;
-        }
-        Some(qp)
+    /// Returns true if `qp` has the depth of this send queue, and if the gate was neither opened
+    /// nor closed before.
+    pub(super) fn can_open(&self, qp: &Qp<H, E>) -> bool {
+        matches!(self.gate, Gate::Opening) && qp.depth() == self.slots.len()
+    }
+
+    /// Starts posting to `qp`. The caller has checked [`Self::can_open`].
+    pub(super) fn open(&mut self, qp: Qp<H, E>) {
+        self.gate = Gate::Open(qp);
     }
 
     /// Stops posting. Returns the last state with its queue pair, which the caller destroys before

@@ -10,8 +10,8 @@
 //!
 //! The device uses the memory of posted work, so the [`SendQueue`] owns the work meanwhile. The
 //! work stays in the slot of its last work request. A completion of that work request or of a later
-//! one gives the work back; unsignalled work has no own completion. The destruction of the
-//! queue pair gives back the rest.
+//! one gives the work back, because an unsignalled work request reports no completion. The
+//! destruction of the queue pair gives back the rest.
 //!
 //! A completion stands for all earlier work requests only if work requests complete in order. iWARP
 //! does not complete RDMA Reads in order with Sends. There the last work request of Reads is a
@@ -132,9 +132,14 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     /// Does not post: the caller calls [`Self::step`] next. Called once. If it is called again,
     /// after [`Self::shut`], or with another depth, it drops `qp` instead, which sleeps.
     pub fn open(&self, qp: Qp<H, E>) {
-        let refused = self.inner.lock().open(qp);
-        // Dropped without the lock, as this sleeps.
-        drop(refused);
+        let mut inner = self.inner.lock();
+        if inner.can_open(&qp) {
+            inner.open(qp);
+            return;
+        }
+        drop(inner);
+        // Without the lock, as this sleeps.
+        drop(qp);
     }
 
     /// Adds work at the end of the queue. The caller calls [`Self::step`] next.
