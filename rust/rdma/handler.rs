@@ -48,7 +48,7 @@ impl Unfit {
 ///
 /// All functions but [`failed`](Self::failed) run on the RDMA core's workqueue, on the worker of a
 /// completion queue. They must not sleep: the same worker serves all queue pairs of the completion
-/// queue. Receives and sends have completion queues of their own, so `received` and `sent` may run
+/// queue. Receives and sends have separate completion queues, so `received` and `sent` may run
 /// at the same time.
 ///
 /// # Examples
