@@ -83,7 +83,8 @@ impl kernel::InPlaceModule for Module {
                 client <- Registration::new(c"svcrdma", server.devices.clone()),
                 _watchdog: svc::start_watchdog(&server.devices.queue, &server)?,
                 view <- svc::debugfs::show(module, server.clone()),
-                backchannel <- Backchannel::register(module, svc::IDENT),
+                // SAFETY: The module is dropped when it is unloaded.
+                backchannel <- unsafe { Backchannel::register(module, svc::IDENT) },
                 class <- register_class(module, server),
             }? Error))
         })
@@ -96,6 +97,8 @@ fn register_class(
     server: Arc<svc::Server>,
 ) -> impl PinInit<Class<svc::Listener>, Error> {
     pin_init::pin_init_scope(move || {
-        Ok::<_, Error>(Class::register(module, svc::CLASS, svc::IDENT, server))
+        // SAFETY: The result becomes a field of the module, which is dropped when it is unloaded.
+        let class = unsafe { Class::register(module, svc::CLASS, svc::IDENT, server) };
+        Ok::<_, Error>(class)
     })
 }

@@ -70,6 +70,7 @@ pub struct Chain<'b, 'm> {
 
 impl<'b, 'm> Chain<'b, 'm> {
     /// Begins an empty chain in `buffers` for the work that `claim` belongs to.
+    #[inline]
     pub(super) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim) -> Self {
         buffers.clear();
         Self {
@@ -80,21 +81,25 @@ impl<'b, 'm> Chain<'b, 'm> {
     }
 
     /// Returns the number of work requests in the chain.
+    #[inline]
     pub fn len(&self) -> usize {
         self.buffers.len()
     }
 
     /// Returns true if there is no work request in the chain.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the bytes of the RDMA Reads in the chain.
+    #[inline]
     pub(super) fn bytes_read(&self) -> u32 {
         self.buffers.bytes_read()
     }
 
     /// Returns true if there is no room for another work request.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.buffers.is_full()
     }
@@ -206,6 +211,7 @@ impl<'b, 'm> Chain<'b, 'm> {
 
     /// Adds an RDMA Write of no bytes, which needs no memory on either side. Its completion stands
     /// for all work requests that were posted before. Returns false if the chain is full.
+    #[inline]
     pub(super) fn mark(&mut self) -> bool {
         let has_room = !self.is_full();
         if has_room {

@@ -25,6 +25,7 @@ use kernel::{
     },
     types::Opaque, //
 };
+use support::wait_for_tasks;
 
 /// A list of devices that follows the RDMA core's.
 ///
@@ -51,7 +52,7 @@ static CLIENT: Atomic<usize> = Atomic::new(0);
 
 /// The registration of a [`Client`]. There is at most one.
 ///
-/// Dropping it calls [`Client::remove`] for all devices, and sleeps.
+/// Dropping it calls [`Client::remove`] for all devices, and sleeps. It is dropped after all CM ids.
 ///
 /// # Invariants
 ///
@@ -144,5 +145,8 @@ impl<T: Client> PinnedDrop for Registration<T> {
         // after this has returned.
         unsafe { bindings::ib_unregister_client(self.client.get()) };
         CLIENT.store(0, Release);
+        // The RDMA core may still be destroying the id of a rejected connect request, which names this
+        // module (see `NAME` in cm.rs).
+        wait_for_tasks();
     }
 }

@@ -37,8 +37,9 @@ const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
 /// The owner of the ids in the output of `rdma resource show cm_id`.
 ///
 /// The RDMA core keeps this pointer as long as an id exists. It destroys the ids of rejected
-/// connect requests itself, possibly after the listening id is destroyed. So the module must wait
-/// for running tasks before it is unloaded; `sunrpc::class::Class` does.
+/// connect requests itself, possibly after the listening id is destroyed. So
+/// [`Registration`](super::client::Registration) waits for running tasks when it is dropped, which
+/// is after all ids are destroyed.
 const NAME: &CStr = c"svcrdma";
 
 /// The context of an id: handles its events.

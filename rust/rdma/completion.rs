@@ -20,21 +20,25 @@ impl Status {
     }
 
     /// Returns true if the device has executed the work.
+    #[inline]
     pub fn is_success(self) -> bool {
         self.0 == bindings::ib_wc_status_IB_WC_SUCCESS
     }
 
     /// Returns true if the work was flushed: the queue pair was in the error state.
+    #[inline]
     pub fn is_flush(self) -> bool {
         self.0 == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
     /// Returns the number of the status.
+    #[inline]
     pub fn code(self) -> i32 {
         i32::try_from(self.0).unwrap_or(i32::MAX)
     }
 
     /// Returns the RDMA core's description of the status `code` (`ib_wc_status_msg`).
+    #[inline]
     pub fn name(code: i32) -> &'static CStr {
         // SAFETY: The function takes any number and returns a static string.
         unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(code as bindings::ib_wc_status)) }
@@ -68,21 +72,25 @@ impl Completion {
     }
 
     /// Returns the status of the work request.
+    #[inline]
     pub fn status(&self) -> Status {
         self.status
     }
 
     /// Returns true after [`Self::spend`].
+    #[inline]
     pub(super) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 
     /// Notes that all work that the completion stands for was given back.
+    #[inline]
     pub(super) fn spend(&self) {
         self.spent.set(true);
     }
 
     /// Returns the slot of the work request, or `None` if it was not posted to `qp`.
+    #[inline]
     pub(super) fn slot_of(&self, qp: *mut bindings::ib_qp) -> Option<usize> {
         (self.qp == qp).then_some(self.slot)
     }

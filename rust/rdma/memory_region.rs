@@ -180,23 +180,27 @@ impl MemoryRegion {
     }
 
     /// Returns true if a peer may know a key of the memory region.
+    #[inline]
     pub fn is_known(&self) -> bool {
         self.is_known.get()
     }
 
     /// Returns the number of the connection that the memory region is reserved for, or `None` if it
     /// may be used for any.
+    #[inline]
     pub fn user(&self) -> Option<u64> {
         self.user
     }
 
     /// Reserves the memory region for the connection with the number `user`. `None` is allowed only
     /// if no peer [knows](Self::is_known) a key.
+    #[inline]
     pub fn set_user(&mut self, user: Option<u64>) {
         self.user = user;
     }
 
     /// Returns the number of pages that there is room for.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.room
     }
@@ -242,6 +246,7 @@ impl MemoryRegion {
     }
 
     /// Returns true if the registrations of all MRs for `pages` pages were built.
+    #[inline]
     pub(super) fn is_registered(&self, pages: usize) -> bool {
         self.registered.get() >= mrs_for(pages, self.pages)
     }
@@ -262,6 +267,7 @@ impl MemoryRegion {
     }
 
     /// Returns true if each MR whose registration was built is invalidated, too.
+    #[inline]
     pub(super) fn is_invalidated(&self) -> bool {
         self.invalidated.get() >= self.registered.get()
     }
@@ -292,6 +298,7 @@ impl MemoryRegion {
     }
 
     /// Returns true if no MR may be valid.
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.registered.get() == 0
     }
@@ -347,16 +354,19 @@ impl Claim {
     }
 
     /// Notes that a chain of the work registers an MR.
+    #[inline]
     pub(super) fn on_registration(&mut self) {
         self.is_invalidated = false;
     }
 
     /// Notes that the chains of the work invalidate each MR that they register.
+    #[inline]
     pub(super) fn on_all_invalidated(&mut self) {
         self.is_invalidated = true;
     }
 
     /// Returns true if the chains of the work invalidate each MR that they register.
+    #[inline]
     pub(super) fn is_invalidated(&self) -> bool {
         self.is_invalidated
     }

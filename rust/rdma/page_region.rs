@@ -61,17 +61,20 @@ impl PageRegion {
     }
 
     /// Returns the number of pages that there is room for.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.stream.capacity()
     }
 
     /// Returns the number of pages in the page region.
+    #[inline]
     pub fn pages(&self) -> usize {
         self.stream.pages().len()
     }
 
     /// Unmaps the pages, and returns the byte stream over them. See [`Self::unmap`] for the
     /// context.
+    #[inline]
     pub fn stream_mut(&mut self) -> &mut Stream {
         self.unmap();
         &mut self.stream
@@ -79,12 +82,14 @@ impl PageRegion {
 
     /// Unmaps the pages, and sets the memory region that RDMA Reads into the page region use from
     /// now on. See [`Self::unmap`] for the context.
+    #[inline]
     pub fn set_memory_region(&mut self, memory_region: KBox<MemoryRegion>) {
         self.unmap();
         self.memory_region = Some(memory_region);
     }
 
     /// Takes the memory region back. Returns `None` if there is none, or if it may be valid.
+    #[inline]
     pub fn take_memory_region(&mut self) -> Option<KBox<MemoryRegion>> {
         self.memory_region
             .take_if(|memory_region| memory_region.is_idle())
@@ -92,6 +97,7 @@ impl PageRegion {
 
     /// Returns the memory region and the number of mapped pages. Returns `None` if there is no
     /// memory region, or if the pages are not mapped for RDMA Reads and for `pd`.
+    #[inline]
     pub(super) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
         let memory_region = self.memory_region.as_deref()?;
         self.is_mapped(pd, Direction::FromDevice)
@@ -148,7 +154,15 @@ impl PageRegion {
     /// Sleeps if the page region has registered memory and RDMA Reads into it have not completed
     /// successfully: the memory region is then destroyed. Otherwise it may be called in any process
     /// context.
+    #[inline]
     pub fn unmap(&mut self) {
+        if self.mapping.is_some() || self.memory_region.is_some() {
+            self.unmap_all();
+        }
+    }
+
+    /// As [`Self::unmap`], of pages that may be mapped.
+    fn unmap_all(&mut self) {
         // INVARIANT: An MR that may be valid is destroyed before the pages are unmapped.
         drop(
             self.memory_region

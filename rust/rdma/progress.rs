@@ -63,6 +63,7 @@ impl Progress {
     }
 
     /// Notes if a completion is awaited from now on.
+    #[inline]
     pub(super) fn set_awaited(&mut self, is_awaited: bool) {
         let since = self.since;
         self.pace.set_awaited(is_awaited, || millis(since));
@@ -86,6 +87,7 @@ impl Progress {
     }
 
     /// Counts completed work that has moved `amount`.
+    #[inline]
     pub(super) fn count(&mut self, amount: Amount) {
         self.pace.complete(amount.bytes);
         self.filled = self.filled.wrapping_add(amount.filled);

@@ -82,7 +82,12 @@ impl<S: State> Buffer<S> {
     /// # Errors
     ///
     /// `ENOMEM`, also if the IOMMU has no address left.
-    pub(super) fn new(pool: *const c_void, pd: &Pd, done: Done) -> Result<NonNull<Self>> {
+    ///
+    /// # Safety
+    ///
+    /// - `pool` points to a `ReceivePool<S>` that lives as long as the buffer.
+    /// - `done` is for completions of `Buffer<S>`.
+    pub(super) unsafe fn new(pool: *const c_void, pd: &Pd, done: Done) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
         // In place, because it is large for the stack.
         let mut buffer = KBox::init(

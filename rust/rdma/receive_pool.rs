@@ -194,7 +194,10 @@ impl<S: State> ReceivePool<S> {
             return Err(compat::enobufs());
         }
         let pool = Arc::as_ptr(self).cast();
-        let buffer = Buffer::new(pool, &pd, done).inspect_err(|_| self.budget.put())?;
+        // SAFETY: The pool frees its buffers before it is freed itself. `open` has got `done` for this
+        // pool.
+        let made = unsafe { Buffer::new(pool, &pd, done) };
+        let buffer = made.inspect_err(|_| self.budget.put())?;
         let mut inner = self.inner.lock();
         // SAFETY: The buffer was just made, so it is live, is in no table, and nobody else uses it.
         if unsafe { inner.add(buffer) } {

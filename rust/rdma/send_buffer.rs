@@ -58,6 +58,7 @@ impl SendBuffer {
     }
 
     /// Returns the [`PAGE_SIZE`] bytes of the buffer.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant the page belongs to this value, which `&mut self` makes
         // exclusive, its bytes are initialised, and the device only reads them.
@@ -67,6 +68,7 @@ impl SendBuffer {
     /// Syncs the first `len` bytes, [`PAGE_SIZE`] at most, for the device. Returns their DMA
     /// address and their number, or `None` if the buffer is mapped for another protection domain.
     /// Does not sleep.
+    #[inline]
     pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
         if !Arc::ptr_eq(&self.pd, pd) {
             return None;

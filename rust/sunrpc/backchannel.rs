@@ -85,7 +85,12 @@ impl<L: Listen> Backchannel<L> {
     ///
     /// - `EEXIST` if another transport has the ident.
     /// - `EBUSY` if a [`Backchannel`] is registered already.
-    pub fn register(module: &'static ThisModule, ident: c_int) -> impl PinInit<Self, Error> {
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped only when `module` is unloaded: what it has registered is used as long as
+    /// the module has references.
+    pub unsafe fn register(module: &'static ThisModule, ident: c_int) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             class <- Opaque::try_ffi_init(move |slot: *mut NamedClass| {
                 let mut class = bindings::xprt_class {

@@ -60,18 +60,21 @@ unsafe impl Send for Target {}
 
 impl Target {
     /// Raises a flag of the transport.
+    #[inline]
     fn set(&self, bit: u32) {
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_set_flag(self.0.as_ptr(), bit) };
     }
 
     /// Clears a flag of the transport.
+    #[inline]
     fn clear(&self, bit: u32) {
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::xprt_clear_flag(self.0.as_ptr(), bit) };
     }
 
     /// Wakes an nfsd thread if the flags of the transport call for one.
+    #[inline]
     fn enqueue(&self) {
         // SAFETY: The transport is live by the type invariant.
         unsafe { bindings::svc_xprt_enqueue(self.0.as_ptr()) };

@@ -45,7 +45,12 @@ impl<L: Listen> Class<L> {
     ///
     /// - `EEXIST` if another module has registered a class with this name.
     /// - `EBUSY` if a [`Class`] is registered already.
-    pub fn register(
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped only when `module` is unloaded: what it has registered is used as long as
+    /// the module has references.
+    pub unsafe fn register(
         module: &'static ThisModule,
         name: &'static CStr,
         ident: c_int,

@@ -56,6 +56,7 @@ impl<'a> Results<'a> {
     }
 
     /// Returns the version of the RPC program that the Call names.
+    #[inline]
     pub fn version(&self) -> u32 {
         // SAFETY: The request is live. `svc_process` has set the field.
         unsafe { (*self.raw()).rq_vers }
@@ -63,12 +64,14 @@ impl<'a> Results<'a> {
 
     /// Returns true if nfsd has validated the peer: a Call of the peer, maybe this one, had a file
     /// handle that the peer may access (`svc_xprt_set_valid`). Takes no lock.
+    #[inline]
     pub fn is_peer_valid(&self) -> bool {
         // SAFETY: `rq_xprt` is live by the invariant of `Rqst`.
         unsafe { bindings::xprt_test_flag(self.0.xprt(), bindings::XPT_PEER_VALID) }
     }
 
     /// Returns the length of the results in bytes.
+    #[inline]
     pub fn result_len(&self) -> usize {
         let parts = self.result_parts();
         parts
@@ -97,6 +100,7 @@ impl<'a> Results<'a> {
     }
 
     /// Returns the big-endian word at byte `at` of the results, or `None` beyond their end.
+    #[inline]
     pub fn result_word(&self, at: usize) -> Option<u32> {
         let mut word = [0; 4];
         (self.copy_result(at, &mut word) == word.len()).then(|| u32::from_be_bytes(word))
@@ -160,6 +164,7 @@ impl<'a> Results<'a> {
 
     /// Returns the number of pages that [`Self::take_result`] moves: the page of head and tail, and
     /// those of the page part.
+    #[inline]
     pub fn result_pages(&self) -> usize {
         self.data_pages().saturating_add(1)
     }

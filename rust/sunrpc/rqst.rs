@@ -75,6 +75,7 @@ impl<'a> Rqst<'a> {
     ///
     /// - `rqst` is the argument of an operation of `svc_xprt_ops`.
     /// - The result is not used after that operation has returned.
+    #[inline]
     pub(super) unsafe fn from_raw(rqst: *mut bindings::svc_rqst) -> Self {
         // INVARIANT: By the safety requirements of this function.
         // SAFETY: The argument of an operation is not null.
@@ -82,17 +83,20 @@ impl<'a> Rqst<'a> {
     }
 
     /// Returns the C structure.
+    #[inline]
     pub(super) fn raw(&self) -> *mut bindings::svc_rqst {
         self.0.as_ptr()
     }
 
     /// Returns the transport that the thread serves.
+    #[inline]
     pub(super) fn xprt(&self) -> *mut bindings::svc_xprt {
         // SAFETY: By the type invariant.
         unsafe { (*self.raw()).rq_xprt }
     }
 
     /// Prepares the request for a Call: addresses, protocol and flags, no Call context.
+    #[inline]
     pub(super) fn begin(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::rqst_begin(self.raw()) };

@@ -184,8 +184,10 @@
 //!         pin_init::pin_init_scope(move || {
 //!             let server = Server::new()?;
 //!             Ok(try_pin_init!(Self {
-//!                 backchannel <- Backchannel::register(module, IDENT),
-//!                 class <- Class::register(module, c"example", IDENT, server),
+//!                 // SAFETY: The module is dropped when it is unloaded.
+//!                 backchannel <- unsafe { Backchannel::register(module, IDENT) },
+//!                 // SAFETY: As for the backchannel.
+//!                 class <- unsafe { Class::register(module, c"example", IDENT, server) },
 //!             }? Error))
 //!         })
 //!     }

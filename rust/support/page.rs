@@ -41,17 +41,20 @@ impl OwnedPage {
     ///
     /// - `page` is a valid page in the kernel's linear map.
     /// - The caller owns a reference to `page` and gives it up.
+    #[inline]
     pub unsafe fn from_raw(page: NonNull<bindings::page>) -> Self {
         // INVARIANT: By the safety requirements of this function.
         Self(page)
     }
 
     /// Returns the C structure. `self` keeps its reference.
+    #[inline]
     pub fn as_ptr(&self) -> *mut bindings::page {
         self.0.as_ptr()
     }
 
     /// Returns the address of the first byte. It is valid as long as `self` lives.
+    #[inline]
     pub fn address(&self) -> *mut u8 {
         // SAFETY: By the type invariant the page is valid and in the linear map.
         unsafe { bindings::page_address(self.as_ptr()) }.cast()
@@ -65,6 +68,7 @@ impl OwnedPage {
 }
 
 impl Drop for OwnedPage {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariant `self` owns a reference.
         unsafe { bindings::put_page(self.as_ptr()) };
@@ -175,22 +179,26 @@ impl Stream {
     }
 
     /// Returns the number of pages that the stream has room for.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.pages.capacity()
     }
 
     /// Returns the pages.
+    #[inline]
     pub fn pages(&self) -> &[OwnedPage] {
         self.pages.as_slice()
     }
 
     /// Returns the pages, for exchanging them with others. The stream is not fresh afterwards.
+    #[inline]
     pub fn pages_mut(&mut self) -> &mut [OwnedPage] {
         self.fresh = false;
         self.pages.as_mut_slice()
     }
 
     /// Returns true if the stream is fresh: no page has another owner.
+    #[inline]
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
@@ -200,6 +208,7 @@ impl Stream {
     /// # Errors
     ///
     /// Returns the page if the stream has no room.
+    #[inline]
     pub fn push(&mut self, page: FreshPage) -> Result<(), FreshPage> {
         // INVARIANT: `page` meets the invariants of `FreshPage`, so `fresh` may stay true.
         self.add(page.0).map_err(FreshPage)
@@ -210,17 +219,20 @@ impl Stream {
     /// # Errors
     ///
     /// Returns the page if the stream has no room.
+    #[inline]
     pub fn push_shared(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
         self.fresh = false;
         self.add(page)
     }
 
     /// Appends a page, or returns it if the stream has no room.
+    #[inline]
     fn add(&mut self, page: OwnedPage) -> Result<(), OwnedPage> {
         self.pages.push_within_capacity(page).map_err(|e| e.0)
     }
 
     /// Removes and returns the last page. Returns `None` if the stream is empty or not fresh.
+    #[inline]
     pub fn pop(&mut self) -> Option<FreshPage> {
         if !self.fresh {
             return None;
@@ -230,6 +242,7 @@ impl Stream {
     }
 
     /// Drops all pages. The stream is fresh afterwards.
+    #[inline]
     pub fn clear(&mut self) {
         self.pages.clear();
         // INVARIANT: There is no page.
@@ -259,11 +272,13 @@ impl Stream {
     }
 
     /// Lays the stream out as the concatenation of `parts`.
+    #[inline]
     pub fn lay(&mut self, parts: [Part; PARTS]) {
         self.parts = parts;
     }
 
     /// Lays the stream out as the first `len` bytes of the pages.
+    #[inline]
     pub fn lay_flat(&mut self, len: usize) {
         let part = Part {
             page: 0,
@@ -275,6 +290,7 @@ impl Stream {
 
     /// Returns the piece that starts at byte `at` of the stream, with at most `max` bytes. Returns
     /// `None` beyond the end of the stream.
+    #[inline]
     pub fn piece(&self, at: usize, max: usize) -> Option<Piece> {
         let mut at = at;
         for part in &self.parts {
@@ -294,6 +310,7 @@ impl Stream {
 
     /// Copies `bytes` to the stream from byte `at` on. Bytes beyond the end of the stream are
     /// ignored, and all bytes if the stream is not fresh.
+    #[inline]
     pub fn fill(&mut self, at: usize, bytes: &[u8]) {
         self.for_each_piece(at..at.saturating_add(bytes.len()), |to, done, len| {
             if let Some(from) = bytes.get(done..).and_then(|rest| rest.get(..len)) {
@@ -307,6 +324,7 @@ impl Stream {
 
     /// Returns the big-endian word at byte `at` of the stream. Returns `None` beyond the end of the
     /// stream, or if the stream is not fresh.
+    #[inline]
     pub fn word(&mut self, at: usize) -> Option<u32> {
         let mut bytes = [0; 4];
         let mut copied = 0;
@@ -324,6 +342,7 @@ impl Stream {
 
     /// Sets `len` bytes from byte `at` of the stream on to zero. Bytes beyond the end of the stream
     /// are ignored, and all bytes if the stream is not fresh.
+    #[inline]
     pub fn zero(&mut self, at: usize, len: usize) {
         self.for_each_piece(at..at.saturating_add(len), |to, _, len| {
             // SAFETY: `for_each_piece` promises that `to` is valid for writes of `len` bytes.

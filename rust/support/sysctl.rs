@@ -42,16 +42,19 @@ impl Counter {
     }
 
     /// Adds 1.
+    #[inline]
     pub fn inc(&self) {
         self.add(1);
     }
 
     /// Adds `n`.
+    #[inline]
     pub fn add(&self, n: u32) {
         self.0.add(i64::from(n), Relaxed);
     }
 
     /// Subtracts 1 from a counter that shows a current number rather than a total.
+    #[inline]
     pub fn dec(&self) {
         self.0.add(-1, Relaxed);
     }
@@ -85,6 +88,7 @@ impl Limit {
     }
 
     /// Returns the value. Any context.
+    #[inline]
     pub fn get(&self) -> u32 {
         u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
     }
@@ -212,6 +216,7 @@ impl<F: Files> Sysctl<F> {
     }
 
     /// Returns the value whose numbers the directory shows.
+    #[inline]
     pub fn files(&self) -> &Arc<F> {
         &self.files
     }

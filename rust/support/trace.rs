@@ -13,6 +13,7 @@ use kernel::jump_label::static_branch_unlikely;
 macro_rules! event {
     ($(#[$doc:meta])* $name:ident, $key:ident, $call:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
+        #[inline]
         pub fn $name($($arg: $ty),*) {
             // SAFETY: The tracepoint is a static variable of this module.
             let is_enabled = unsafe {
