@@ -184,9 +184,8 @@
 //!         pin_init::pin_init_scope(move || {
 //!             let server = Server::new()?;
 //!             Ok(try_pin_init!(Self {
-//!                 // SAFETY: The module is dropped when it is unloaded.
+//!                 // The module is dropped when it is unloaded, as both demand.
 //!                 backchannel <- unsafe { Backchannel::register(module, IDENT) },
-//!                 // SAFETY: As for the backchannel.
 //!                 class <- unsafe { Class::register(module, c"example", IDENT, server) },
 //!             }? Error))
 //!         })
