@@ -37,7 +37,7 @@ pub enum Doomed<Id, Half> {
     Nothing,
 }
 
-/// What the caller of a transition does next.
+/// The next step of the caller of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next {
@@ -283,7 +283,7 @@ mod tests {
             );
             assert_eq!(is_closing, self.closing, "{self:?}");
             let is_doomed = matches!(self.phase, Phase::Closing(Doomed::Id(_) | Doomed::Half(_)));
-            // What is doomed always has work that tears it down, exactly once.
+            // Exactly one work item is queued for each doomed part.
             assert!(!is_doomed || self.queued == 1, "{self:?}");
             let is_unsettled = matches!(
                 self.phase,

@@ -13,7 +13,7 @@ use crate::{
         ChainBuffers,
         Request, //
     },
-    memory_region::Claim,
+    claim::Claim,
     page_region::PageRegion,
     send_buffer::SendBuffer, //
 };

@@ -7,6 +7,7 @@
 use crate::{
     chain::Chain,
     chain_buffers::ChainBuffers,
+    claim::Claim,
     cm::{
         CmId,
         Events, //
@@ -17,7 +18,6 @@ use crate::{
     },
     device::Pd,
     handler::Handler,
-    memory_region::Claim,
     pair::{
         Pair,
         RawId, //

@@ -269,6 +269,7 @@
 
 pub mod chain;
 mod chain_buffers;
+mod claim;
 pub mod client;
 pub mod cm;
 pub mod completion;

@@ -194,8 +194,7 @@ impl<S: State> ReceivePool<S> {
             return Err(compat::enobufs());
         }
         let pool = Arc::as_ptr(self).cast();
-        // SAFETY: The pool frees its buffers before it is freed itself. `open` has got `done` for this
-        // pool.
+        // SAFETY: The pool frees its buffers first; `open` has got `done` for this pool.
         let made = unsafe { Buffer::new(pool, &pd, done) };
         let buffer = made.inspect_err(|_| self.budget.put())?;
         let mut inner = self.inner.lock();

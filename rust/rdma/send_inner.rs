@@ -5,10 +5,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
+    claim::Claim,
     cm::Events,
     completion::Completion,
     handler::Handler,
-    memory_region::Claim,
     progress::{
         Age,
         Load,

@@ -31,13 +31,13 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
+    claim::Claim,
     cm::{
         CmId,
         Events, //
     },
     completion::Completion,
     handler::Handler,
-    memory_region::Claim,
     progress::{
         Age,
         Load, //

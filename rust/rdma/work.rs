@@ -7,7 +7,7 @@
 
 use crate::{
     chain::Chain,
-    memory_region::Claim, //
+    claim::Claim, //
     progress::Amount,
 };
 

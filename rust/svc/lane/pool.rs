@@ -374,11 +374,8 @@ impl<W: Waiter> Pool<W> {
     /// Takes the next Call that can start out of its line.
     fn next_unparked(&self) -> Option<Unparked<W>> {
         let mut inner = self.inner.lock();
-        // The settings are of interest only if a Call waits.
-        let unparked = match inner.lines.are_empty() {
-            true => None,
-            false => inner.unpark(ReadPages::now()),
-        };
+        let is_needed = !inner.lines.are_empty();
+        let unparked = is_needed.then(|| inner.unpark(ReadPages::now())).flatten();
         // Cleared under the lock under which no Call was found, so that a thread that returns pages
         // from now on unparks Calls itself.
         inner.unparking = unparked.is_some();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received messages: what they mean, and all that can be done with them.
+//! Received messages: a model of their meaning, and all operations on them.
 
 use super::*;
 use svcrdma_proto::chunk::WriteChunk;
@@ -14,7 +14,7 @@ use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Payload, WriteCursor};
 use svcrdma_proto::ulb;
 
-/// Reads back everything a header says.
+/// Converts a decoded header back to a [`Spec`].
 pub(crate) fn respec(view: &View<'_>) -> Spec {
     let header = view.header();
     let segments = |chunk: WriteChunk<'_>| -> Vec<Seg> {
@@ -41,21 +41,21 @@ pub(crate) fn respec(view: &View<'_>) -> Spec {
     }
 }
 
-/// What a server brings to a message.
+/// The server's parameters for a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// Pages there are for the Call.
+    /// The number of pages available for the Call.
     pub(crate) pages: u32,
-    /// Bytes of the reply, and what of it may go to Write chunks.
+    /// The length of the Reply in bytes, and its parts that may be in Write chunks.
     pub(crate) len: u32,
     pub(crate) payloads: Vec<Payload>,
-    /// Bytes of the longest message to send.
+    /// The length of the longest message to send, in bytes.
     pub(crate) limit: u32,
-    /// Bytes that one RDMA operation moves, if it has not too many of them.
+    /// The number of bytes that one RDMA operation moves, unless that needs too many operations.
     pub(crate) cut: u32,
 }
 
-/// Does all that can be done with a received message, to the end.
+/// Performs all operations on a received message.
 pub(crate) fn exercise(msg: &[u8], served: &Served) {
     let Served {
         pages,
@@ -109,7 +109,7 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
     let mut cursor = WriteCursor::new();
     while let Some(op) = cursor.peek(&plan, &view) {
         assert!(op.len > 0 && op.src + op.len <= len);
-        // It may be 4 GiB long; the smaller cuts are for the others.
+        // An operation may be 4 GiB long; the cuts apply to smaller ones.
         let len = op.len.min(cut.max(op.len >> 8));
         cursor.advance(&plan, &view, len);
     }
@@ -136,20 +136,20 @@ pub(crate) fn served() -> impl Strategy<Value = Served> {
     )
 }
 
-/// What a message means.
+/// The meaning of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A Call, as its client meant it.
+    /// A Call.
     Call(Spec),
     /// A reverse-direction reply.
     Reverse,
     /// RDMA_ERROR or RDMA_DONE.
     Silent,
-    /// Something to be refused.
+    /// An invalid message, with the answer to it.
     Refused(Answer),
 }
 
-/// The words of a message, front to back.
+/// A reader that takes words off the front of a message.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -159,7 +159,7 @@ impl Words<'_> {
         Some(u32::from_be_bytes(*word))
     }
 
-    /// A discriminator, which is 0 or 1.
+    /// Takes a discriminator, which must be 0 or 1.
     fn present(&mut self) -> Option<bool> {
         match self.next()? {
             0 => Some(false),
@@ -194,10 +194,10 @@ impl Words<'_> {
     }
 }
 
-/// Read list, Write list and Reply chunk.
+/// The Read list, Write list and Reply chunk.
 type Lists = (Vec<(u32, Seg)>, Vec<Vec<Seg>>, Option<Vec<Seg>>);
 
-/// Reads a message as RFC 8166 has it, section 4.
+/// Parses a message as RFC 8166, section 4, defines it.
 pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     let mut words = Words(msg);
     let mut fixed = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
@@ -224,15 +224,15 @@ pub(crate) fn meaning(msg: &[u8]) -> Meaning {
     })
 }
 
-/// Whether a message is long enough for a header, which of an ERR_CHUNK is shorter, and short
-/// enough for RFC 8797.
+/// Returns true if a message is long enough for its header, which is shorter for an ERR_CHUNK, and
+/// short enough for RFC 8797.
 fn sized(msg: &[u8], proc: u32) -> bool {
     let is_err_vers = msg.get(16..20) == Some(&[0, 0, 0, 1]);
     let shortest = if proc == 4 && !is_err_vers { 20 } else { 28 };
     (shortest..=256 * 1024).contains(&msg.len())
 }
 
-/// Tells Calls from reverse-direction replies and from what has no body or two.
+/// Distinguishes Calls, reverse-direction replies, and messages with no body or two.
 fn directed(spec: Spec) -> Meaning {
     let xid = spec.xid;
     let at_zero = spec.reads.iter().any(|(position, _)| *position == 0);
@@ -251,7 +251,7 @@ fn directed(spec: Spec) -> Meaning {
     }
 }
 
-/// What is decoded is what the message means.
+/// Checks that the decoder agrees with the model.
 pub(crate) fn understood(msg: &[u8]) -> Verdict {
     let mut header = Header::EMPTY;
     let decoded = match decode(msg, &mut header) {

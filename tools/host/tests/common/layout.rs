@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls a client has reduced, and what their layout must be.
+//! Calls that a client has reduced, and a model of their layout.
 
 use super::*;
 use svcrdma_proto::decode::*;
@@ -9,17 +9,17 @@ use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::{Fill, Layout, ReadCursor, PAGE, SPLIT_MIN};
 
-/// A Call the client has reduced.
+/// A Call from which the client has moved data to Read chunks.
 #[derive(Debug)]
 pub(crate) struct Reduced {
     nomsg: bool,
-    /// Base stream, as the client holds it.
+    /// The base stream, before the client has inserted the chunks.
     base: Vec<u8>,
-    /// Bytes of base stream before the chunk, and the chunk; ascending.
+    /// The chunks in ascending order, each with the number of bytes of the base stream before it.
     chunks: Vec<(usize, Vec<u8>)>,
-    /// Lengths to cut chunks into segments.
+    /// The lengths of the segments into which chunks are cut.
     cuts: Vec<u32>,
-    /// How to shuffle the Read list.
+    /// The order in which the Read list is shuffled.
     shuffle: Vec<prop::sample::Index>,
 }
 
@@ -51,7 +51,7 @@ impl Reduced {
             let len = match segments.len() {
                 // Many chunks begin with an empty segment.
                 0 if cut % 2 == 0 => 0,
-                // A message has only so much room.
+                // The number of segments is limited by the length of a message.
                 100.. => rest.len(),
                 _ => (*cut).max(1) as usize,
             };
@@ -65,7 +65,7 @@ impl Reduced {
         segments
     }
 
-    /// Builds the message, the Read list being shuffled but in order within each chunk.
+    /// Builds the message. The Read list is shuffled, but keeps its order within each chunk.
     pub(crate) fn encode(&self, memory: &mut Memory) -> Vec<u8> {
         let (_, positions) = self.whole();
         let mut queues = Vec::new();
@@ -117,7 +117,8 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
             let base = body(5, len);
             let (mut used, mut chunks) = (0, Vec::new());
             for (nth, (gap, len, seed)) in specs.into_iter().enumerate() {
-                // Two chunks at one position would be one; position 0 is the body's.
+                // Two chunks at one position would form one chunk, and position 0 is that of the
+                // body.
                 let least = if nth == 0 { 2 } else { 0 };
                 let at = (gap.max(least) * 4).min((base.len() - used) & !3);
                 if nth > 0
@@ -141,7 +142,7 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
         })
 }
 
-/// Carries out a layout and returns the Call as nfsd would see it.
+/// Executes a layout and returns the Call as nfsd would receive it.
 pub(crate) fn execute(
     layout: &Layout,
     view: &View<'_>,
@@ -155,7 +156,7 @@ pub(crate) fn execute(
         assert!(op.len > 0);
         let len = cuts.next(op.len);
         sink.put(op.sink, &memory.read(op.handle, op.remote, len));
-        // What follows a partial advance is the remainder.
+        // After a partial advance the cursor returns the remainder.
         memory.read(op.handle, op.remote, op.len);
         cursor.advance(view, len);
         if let (true, Some(next)) = (len < op.len, cursor.peek(view)) {
@@ -205,7 +206,7 @@ pub(crate) fn plan(msg: &[u8], pages: u32) -> Result<Layout, DecodeError> {
     layout::plan(&call(msg).view(msg), pages)
 }
 
-/// RDMA Reads and fills give the Call as it was, byte by byte.
+/// Checks that RDMA Reads and fills restore the Call byte by byte.
 pub(crate) fn reassembled(call_of: &Reduced, cuts: &[u32]) -> Verdict {
     let mut memory = Memory::default();
     let msg = call_of.encode(&mut memory);
@@ -214,7 +215,7 @@ pub(crate) fn reassembled(call_of: &Reduced, cuts: &[u32]) -> Verdict {
     let (mut whole, _) = call_of.whole();
     let layout = layout::plan(&view, 1028).expect("a good Call");
     if !matches!(layout, Layout::Linear { .. }) {
-        // Inline bytes stay what they are.
+        // Inline bytes are unchanged.
         whole.truncate(whole.len() - pad(call_of.base.len()));
     }
     prop_assert_eq!(execute(&layout, &view, &mut memory, cuts), whole);
@@ -227,7 +228,7 @@ pub(crate) fn reassembled(call_of: &Reduced, cuts: &[u32]) -> Verdict {
     Ok(())
 }
 
-/// A Call is served with as many pages as it needs, and with no page less.
+/// Checks that a Call fits the exact number of pages that it needs, and no fewer.
 pub(crate) fn budgeted(call_of: &Reduced) -> Verdict {
     let msg = call_of.encode(&mut Memory::default());
     let layout = plan(&msg, u32::MAX).expect("a good Call");
@@ -244,13 +245,13 @@ pub(crate) fn budgeted(call_of: &Reduced) -> Verdict {
     Ok(())
 }
 
-/// Any Read list, most of which have no place in the message, and a budget of pages.
+/// An arbitrary Read list, most of which do not fit the message, and a page budget.
 #[derive(Debug, Clone)]
 pub(crate) struct AnyList {
     pub(crate) nomsg: bool,
-    /// Bytes of the body.
+    /// The length of the body in bytes.
     pub(crate) len: usize,
-    /// Position and length of each segment.
+    /// The position and length of each segment.
     pub(crate) reads: Vec<(u32, u32)>,
     pub(crate) pages: u32,
 }
@@ -271,7 +272,7 @@ pub(crate) fn any_list() -> impl Strategy<Value = AnyList> {
         })
 }
 
-/// Returns the length of the whole Call if its chunks have their places in it.
+/// Returns the length of the whole Call, or `None` if the chunks do not fit it.
 pub(crate) fn model(nomsg: bool, inline: u64, reads: &[(u32, u32)]) -> Option<u64> {
     let mut chunks = std::collections::BTreeMap::<u32, u64>::new();
     for (position, len) in reads {
@@ -347,12 +348,12 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
             prop_assert!(u64::from(layout.sink_len()) <= budget && chunk >= SPLIT_MIN);
         }
         Err(error) if error.reason == Reason::TooLarge => {
-            // Whether the rest is in order is not known then; a Split sink lacks the head.
+            // The rest of the list has not been checked then; a Split sink excludes the head.
             let sum: u64 = reads.iter().map(|read| u64::from(read.1)).sum();
             prop_assert!(sum + 3 * 8 + len as u64 > budget.min(u64::from(u32::MAX)));
         }
         Err(error) if error.reason == Reason::Empty => {
-            // What stays inline has no pad in the end.
+            // Inline data has no padding at its end.
             let inline = !nomsg && reads.iter().all(|read| read.1 == 0);
             let pad = if inline { pad(len) as u64 } else { 0 };
             prop_assert!(whole.is_some_and(|whole| whole - pad < 24));
