@@ -83,6 +83,9 @@ impl Device {
 /// Returns the number of pages that `connection` keeps from the `late` Calls, as of the last look:
 /// 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
 fn unserved(connection: &Connection, late: Late) -> u32 {
+    if late.only_user == Some(connection.number()) {
+        return 0;
+    }
     let Some(endpoint) = connection.snapshot().endpoint else {
         return 0;
     };

@@ -118,6 +118,13 @@ impl<W: Waiter> Line<W> {
         self.parked.is_empty()
     }
 
+    /// Returns the number of the connection that all parked Calls belong to, if they belong to one.
+    pub(crate) fn only_user(&self) -> Option<u64> {
+        let mut users = self.parked.iter().map(W::user);
+        let first = users.next()?;
+        users.all(|user| user == first).then_some(first)
+    }
+
     /// Returns true if the budget has `pages` pages left.
     pub(crate) fn fits(&self, limits: ReadPages, pages: usize) -> bool {
         budget(self.standing, limits).fits(self.lent, pages)

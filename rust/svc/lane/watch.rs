@@ -26,6 +26,9 @@ pub(crate) struct Late {
     pub(crate) awaited: Awaited,
     /// The number of successive looks at which a connection may be unserved before it is closed.
     pub(crate) patience: u32,
+    /// The number of the connection that all parked Calls belong to, if they belong to one. It keeps
+    /// pages from nobody but itself.
+    pub(crate) only_user: Option<u64>,
 }
 
 impl<W: Waiter> Pool<W> {
@@ -55,10 +58,12 @@ impl<W: Waiter> Pool<W> {
         if line.is_empty() {
             return None;
         }
+        let only_user = line.only_user();
         Some(Late {
             pages,
             awaited: inner.awaited(standing, ReadPages::now()),
             patience,
+            only_user,
         })
     }
 
