@@ -58,6 +58,11 @@ impl Error {
         self.kind == Kind::Os(io::ErrorKind::AddrInUse)
     }
 
+    /// Returns true if the connection has ended.
+    pub(crate) fn is_not_connected(&self) -> bool {
+        self.kind == Kind::Os(io::ErrorKind::NotConnected)
+    }
+
     /// Returns true for an error created by [`Self::unavailable`].
     pub(crate) fn is_unavailable(&self) -> bool {
         self.kind == Kind::Unavailable
