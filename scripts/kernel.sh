@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by the scripts that make kernels: lib.sh, which packages, and their source.
+# Functions for scripts that make kernels: lib.sh, the choice of packages, and their source.
 # shellcheck shell=bash
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# choose_kernel FAMILY|VERSION: sets version, and packages (PACKAGE=VERSION..., the last is the source).
+# choose_kernel FAMILY|VERSION: sets version and packages (PACKAGE=VERSION..., the source last).
 choose_kernel() {
 	local lists chosen
 	need_tools python3:python3 xz:xz-utils
@@ -15,11 +15,11 @@ choose_kernel() {
 	packages=("${packages[@]:1}")
 }
 
-# unpack_source DEB DIR PATTERN...: the kernel's source, but for the files that a PATTERN matches.
+# unpack_source DEB DIR PATTERN...: unpacks the kernel source, except files that match a PATTERN.
 unpack_source() {
 	local deb=$1 dir=$2 name
 	shift 2
-	# The folder that all of it is in.
+	# The top folder of the archive.
 	name=$(basename "$deb")
 	name=${name%%_*}
 	dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards '*/linux-source-*.tar.xz' | xz -dc -T0 |
