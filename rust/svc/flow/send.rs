@@ -51,8 +51,8 @@ use svcrdma_proto::{
 pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
     match build(endpoint, &call, results) {
         Ok(reply) => submit(endpoint, reply, call),
-        // The client sends the Call again, over a new connection. The Call is dropped after the close: its
-        // buffer takes no other message before.
+        // The client sends the Call again, over a new connection. The Call is dropped after the close,
+        // so its Receive buffer takes no further message on this connection.
         Err(ENOMEM) => endpoint.connection.close(CloseReason::NoMemory),
         Err(e) => endpoint
             .connection
