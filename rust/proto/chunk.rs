@@ -21,7 +21,7 @@ pub(crate) const SEGMENT_LEN: u32 = 16;
 const READ_LEN: u32 = 24;
 
 /// A range of the client's memory (`xdr_rdma_segment`, RFC 8166, section 3.4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Steering tag (rkey) of the memory.
     pub handle: u32,
@@ -33,7 +33,7 @@ pub struct Segment {
 
 impl Segment {
     /// Reads the segment at byte `at` of `message`.
-    fn read(message: &[u8], at: u32) -> Option<Self> {
+    pub(crate) fn read(message: &[u8], at: u32) -> Option<Self> {
         let raw = u128::from_be_bytes(*wire::bytes(message, at)?);
         Some(Self {
             handle: (raw >> 96) as u32,
@@ -224,15 +224,6 @@ impl Chunk {
             message,
             chunk: self,
         }
-    }
-
-    /// Returns segment number `index`.
-    pub(crate) fn get(&self, message: &[u8], index: u32) -> Option<Segment> {
-        if index >= self.count {
-            return None;
-        }
-        let at = index.checked_mul(SEGMENT_LEN)?.checked_add(self.at)?;
-        Segment::read(message, at)
     }
 }
 

@@ -3,24 +3,19 @@
 //! Accounting of the entries of a send queue, and the choice of the Sends that are signalled.
 //!
 //! Work requests complete in the order in which they were posted, and a completion stands for all
-//! work requests that were posted before. So the entries form a ring. Wrapping sequence numbers
-//! name them.
+//! work requests that were posted before. So the entries form a ring of slots.
 
 /// The entries of a send queue: a ring of slots.
 ///
 /// # Invariants
 ///
-/// `outstanding` is at most `depth`; `slot` is less than `depth`, or 0 if that is 0.
+/// `outstanding` is at most `depth`; `oldest` is less than `depth`, or 0 if that is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqSlots {
     /// Entries that can be outstanding at a time.
     depth: u32,
-    /// Sequence number of the oldest outstanding entry, or of the next entry if none is
-    /// outstanding.
+    /// Slot of the oldest outstanding entry, or of the next entry if none is outstanding.
     oldest: u32,
-    /// Slot of the entry `oldest`. It is stored because sequence numbers wrap at a power of two and
-    /// slots wrap at `depth`.
-    slot: u32,
     /// Entries that were posted and have not completed.
     outstanding: u32,
 }
@@ -31,70 +26,99 @@ impl SqSlots {
         Self {
             depth,
             oldest: 0,
-            slot: 0,
             outstanding: 0,
         }
     }
 
     /// Returns the number of entries that can be posted.
+    #[inline]
     pub fn room(&self) -> u32 {
         self.depth.saturating_sub(self.outstanding)
     }
 
     /// Returns the number of outstanding entries.
+    #[inline]
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
     /// Returns true if nothing is outstanding.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.outstanding == 0
     }
 
-    /// Returns the sequence number of the oldest outstanding entry.
-    pub fn oldest(&self) -> Option<u32> {
-        (!self.is_empty()).then_some(self.oldest)
+    /// Returns the slot of the oldest outstanding entry: an index into a table of `depth` elements.
+    #[inline]
+    pub fn oldest(&self) -> Option<usize> {
+        (!self.is_empty()).then_some(self.oldest as usize)
     }
 
-    /// Adds `n` entries with consecutive sequence numbers, which wrap around. Returns the first
-    /// sequence number, or `None` if the queue has no room for all `n`.
-    pub fn post(&mut self, n: u32) -> Option<u32> {
+    /// Returns the slot of the entry that was posted last, if an entry is outstanding.
+    #[inline]
+    pub fn last(&self) -> Option<usize> {
+        let before = self.outstanding.checked_sub(1)?;
+        Some(self.behind(self.oldest, before) as usize)
+    }
+
+    /// Adds `n` entries in successive slots. No two outstanding entries have the same slot. Returns
+    /// the slot of the first one, or `None` if the queue has no room for all `n`.
+    #[inline]
+    pub fn post(&mut self, n: u32) -> Option<usize> {
         if n > self.room() {
             return None;
         }
-        let first = self.oldest.wrapping_add(self.outstanding);
+        let first = self.behind(self.oldest, self.outstanding);
         self.outstanding = self.outstanding.saturating_add(n);
-        Some(first)
+        Some(first as usize)
     }
 
-    /// Retires all entries up to the completed entry `seq`. Returns their number, which is 0 if
-    /// `seq` is not outstanding.
-    pub fn retire(&mut self, seq: u32) -> u32 {
-        let before = seq.wrapping_sub(self.oldest);
-        if before >= self.outstanding {
-            return 0;
+    /// Returns the number of outstanding entries up to the one in `slot`, inclusive. Returns 0 if
+    /// there is no outstanding entry in that slot.
+    #[inline]
+    pub fn up_to(&self, slot: usize) -> u32 {
+        // A slot beyond the ring has no entry.
+        let slot = match u32::try_from(slot) {
+            Ok(slot) if slot < self.depth => slot,
+            _ => return 0,
+        };
+        let before = match slot.checked_sub(self.oldest) {
+            Some(before) => before,
+            None => self.depth.saturating_sub(self.oldest).saturating_add(slot),
+        };
+        match before < self.outstanding {
+            true => before.saturating_add(1),
+            false => 0,
         }
-        let retired = before.saturating_add(1);
-        // INVARIANT: `retired` is at most `outstanding`, and `wrap` returns a slot.
-        self.slot = self.wrap(retired);
-        self.oldest = self.oldest.wrapping_add(retired);
-        self.outstanding = self.outstanding.saturating_sub(retired);
-        retired
     }
 
-    /// Returns the slot of the outstanding entry `seq`: an index into a table of `depth` elements.
-    /// No two outstanding entries have the same slot.
-    pub fn slot(&self, seq: u32) -> usize {
-        self.wrap(seq.wrapping_sub(self.oldest)) as usize
+    /// Retires the oldest outstanding entry. Returns its slot, or `None` if nothing is outstanding.
+    #[inline]
+    pub fn retire(&mut self) -> Option<usize> {
+        let oldest = self.oldest()?;
+        // INVARIANT: `behind` returns a slot, and an entry was outstanding.
+        self.oldest = self.behind(self.oldest, 1);
+        self.outstanding = self.outstanding.saturating_sub(1);
+        Some(oldest)
     }
 
-    /// Returns the slot of the entry `n` entries behind the oldest.
-    fn wrap(&self, n: u32) -> u32 {
-        u64::from(self.slot)
-            .saturating_add(u64::from(n))
-            .checked_rem(u64::from(self.depth))
-            // A remainder of a 32-bit divisor has 32 bits.
-            .map_or(0, |slot| slot as u32)
+    /// Returns the slot behind `slot` in the ring.
+    #[inline]
+    pub fn next(&self, slot: usize) -> usize {
+        match slot.saturating_add(1) {
+            next if next < self.depth as usize => next,
+            _ => 0,
+        }
+    }
+
+    /// Returns the slot `n` slots behind `slot` in the ring. `n` is at most `depth`.
+    #[inline]
+    fn behind(&self, slot: u32, n: u32) -> u32 {
+        let left = self.depth.saturating_sub(slot);
+        match n.checked_sub(left) {
+            Some(n) => n,
+            None => slot.saturating_add(n),
+        }
     }
 }
 
@@ -135,13 +159,10 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Runs random posts and completions across the wrap of the sequence numbers.
-    fn run(depth: u32, start: u32, mut seed: u32) {
-        let mut queue = SqSlots {
-            oldest: start,
-            ..SqSlots::new(depth)
-        };
-        // Sequence number and slot of each outstanding entry.
+    /// Runs random posts and completions.
+    fn run(depth: u32, mut seed: u32) {
+        let mut queue = SqSlots::new(depth);
+        // The slots of the outstanding entries.
         let mut model = VecDeque::new();
         for _ in 0..2000 {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -149,59 +170,56 @@ mod tests {
             if seed & 0x8000 == 0 {
                 let first = queue.post(n);
                 assert_eq!(first.is_some(), n as usize + model.len() <= depth as usize);
-                let seqs = first.map(|first| (0..n).map(move |nth| first.wrapping_add(nth)));
-                for seq in seqs.into_iter().flatten() {
-                    let slot = queue.slot(seq);
-                    assert!(slot < depth as usize);
-                    assert!(model.iter().all(|(_, other)| *other != slot));
-                    model.push_back((seq, slot));
+                let mut slot = first.unwrap_or(0);
+                for _ in 0..first.map_or(0, |_| n) {
+                    assert!(slot < depth as usize && !model.contains(&slot));
+                    model.push_back(slot);
+                    slot = queue.next(slot);
                 }
             } else {
-                let next = queue.oldest.wrapping_add(n);
-                let outstanding = model.iter().position(|(seq, _)| *seq == next);
-                let retired = outstanding.map_or(0, |at| at + 1);
-                assert_eq!(queue.retire(next) as usize, retired);
-                model.drain(..retired);
+                assert_eq!(queue.retire(), model.pop_front());
             }
             assert_eq!(queue.room() as usize, depth as usize - model.len());
             assert_eq!(queue.is_empty(), model.is_empty());
-            assert_eq!(queue.oldest(), model.front().map(|(seq, _)| *seq));
-            assert!(model.iter().all(|(seq, slot)| queue.slot(*seq) == *slot));
+            assert_eq!(queue.oldest(), model.front().copied());
+            assert_eq!(queue.last(), model.back().copied());
+            for slot in 0..depth as usize + 1 {
+                let at = model.iter().position(|other| *other == slot);
+                assert_eq!(queue.up_to(slot) as usize, at.map_or(0, |at| at + 1));
+            }
         }
     }
 
     #[test]
     fn agrees_with_a_plain_queue() {
         for depth in 1..20 {
-            for start in [0, u32::MAX - 7, u32::MAX / 2] {
-                run(depth, start, depth ^ start);
-            }
+            run(depth, depth ^ 7);
         }
     }
 
     #[test]
-    fn the_oldest_outstanding_entry_is_known() {
+    fn a_deep_queue_wraps() {
         let mut queue = SqSlots {
-            oldest: u32::MAX,
-            ..SqSlots::new(4)
+            oldest: u32::MAX - 2,
+            ..SqSlots::new(u32::MAX)
         };
-        assert_eq!(queue.oldest(), None);
-        assert_eq!(
-            (queue.post(3), queue.oldest()),
-            (Some(u32::MAX), Some(u32::MAX))
-        );
-        assert_eq!((queue.retire(u32::MAX), queue.oldest()), (1, Some(0)));
-        // Neither newer entries nor the completion of an entry that is not outstanding change it.
-        assert_eq!((queue.post(1), queue.oldest()), (Some(2), Some(0)));
-        assert_eq!((queue.retire(3), queue.oldest()), (0, Some(0)));
-        assert_eq!((queue.retire(2), queue.oldest()), (3, None));
+        assert_eq!(queue.post(4), Some(u32::MAX as usize - 2));
+        assert_eq!((queue.up_to(0), queue.up_to(1), queue.up_to(2)), (3, 4, 0));
+        assert_eq!(queue.retire(), Some(u32::MAX as usize - 2));
+        assert_eq!(queue.retire(), Some(u32::MAX as usize - 1));
+        assert_eq!((queue.retire(), queue.oldest()), (Some(0), Some(1)));
+        assert_eq!(queue.post(u32::MAX - 1), Some(2));
+        assert_eq!((queue.room(), queue.post(1)), (0, None));
     }
 
     #[test]
     fn a_queue_of_depth_zero_has_no_room() {
         let mut queue = SqSlots::new(0);
-        assert_eq!((queue.room(), queue.post(1), queue.retire(0)), (0, None, 0));
-        assert_eq!((queue.slot(5), queue.is_empty()), (0, true));
+        assert_eq!(
+            (queue.room(), queue.post(1), queue.retire()),
+            (0, None, None)
+        );
+        assert_eq!((queue.up_to(0), queue.next(5)), (0, 0));
     }
 
     #[test]

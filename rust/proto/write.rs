@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The RDMA Writes of a Reply (RFC 8166, section 3.4.6): first the payloads, then the Reply chunk.
+//!
+//! The transport header of the Reply names the memory of the client and the bytes that go there,
+//! segment by segment, in the order in which [`WriteCursor`] writes them. So the Writes follow from
+//! the plan and the header of the Reply alone, and the Call is not needed any more.
 
 use crate::chunk::{
-    Chunk,
-    ChunkWalk,
-    Segment, //
+    Segment,
+    SEGMENT_LEN, //
 };
-use crate::header::View;
 use crate::reply::{
     Form,
     KeptAt,
     ReplyPlan, //
 };
+use crate::wire;
+
+/// Offset of the Write list in the header of a Reply, whose Read list is empty.
+const WRITE_LIST: u32 = 20;
 
 /// A contiguous RDMA Write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,121 +33,120 @@ pub struct WriteOp {
     pub len: u32,
 }
 
-/// The kind of range that a cursor writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// Payloads, each to its Write chunk.
-    #[default]
-    Payloads,
-    /// The rest of the stream, to the Reply chunk.
-    Kept,
-}
-
 /// Lists the RDMA Writes of a Reply. The caller may stop at any byte and continue later, with the
-/// same plan and the same Call.
+/// same plan and the same header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteCursor {
-    stage: Stage,
-    /// The Write chunks that are left; `None` before the first one.
-    chunks: Option<ChunkWalk>,
-    /// Index of the next payload.
-    index: u32,
-    /// Progress in the rest of the stream.
-    kept: KeptAt,
-    /// The chunk that is filled.
-    chunk: Chunk,
-    /// Index of its segment.
-    segment: u32,
-    /// Bytes of the segment that were written.
-    done: u32,
+    /// The memory that is written next: the rest of a segment. No bytes are left after the last
+    /// one.
+    segment: Segment,
     /// Offset of the next byte in the reply stream.
     src: u32,
-    /// Bytes from there on that belong to `chunk`.
+    /// Bytes from there on that are contiguous in the reply stream; 0 after the last ones.
     left: u32,
+    /// Offset of the next item of the header.
+    at: u32,
+    /// Segments of the chunk that follow there.
+    segments: u32,
+    /// Index of the next payload.
+    index: u32,
+    /// Progress in the rest of the stream, which goes to the Reply chunk.
+    kept: KeptAt,
 }
 
 impl WriteCursor {
-    /// Starts before the first RDMA Write.
-    pub fn new() -> Self {
-        Self::default()
+    /// Starts before the first RDMA Write of the Reply `plan` with the transport header `header`.
+    pub fn new(plan: &ReplyPlan, header: &[u8]) -> Self {
+        let mut cursor = Self {
+            at: WRITE_LIST,
+            ..Self::default()
+        };
+        cursor.settle(plan, header);
+        cursor
     }
 
     /// Returns the next contiguous RDMA Write, or `None` after the last one.
-    pub fn peek(&self, plan: &ReplyPlan, view: &View<'_>) -> Option<WriteOp> {
-        let mut settled = *self;
-        settled.settle(plan, view)
+    #[inline]
+    pub fn peek(&self) -> Option<WriteOp> {
+        let len = self.left.min(self.segment.length);
+        (len > 0).then_some(WriteOp {
+            handle: self.segment.handle,
+            remote: self.segment.offset,
+            src: self.src,
+            len,
+        })
     }
 
     /// Advances by `len` bytes, at most to the end of the operation that [`peek`](Self::peek)
     /// returns.
-    pub fn advance(&mut self, plan: &ReplyPlan, view: &View<'_>, len: u32) {
-        let Some(op) = self.settle(plan, view) else {
-            return;
-        };
-        let len = len.min(op.len);
-        self.done = self.done.saturating_add(len);
-        self.src = self.src.saturating_add(len);
+    #[inline]
+    pub fn advance(&mut self, plan: &ReplyPlan, header: &[u8], len: u32) {
+        let len = len.min(self.left).min(self.segment.length);
         self.left = self.left.saturating_sub(len);
+        self.src = self.src.saturating_add(len);
+        self.segment.length = self.segment.length.saturating_sub(len);
+        // A range that wraps around cannot be registered, so the client's adapter rejects it.
+        self.segment.offset = self.segment.offset.wrapping_add(u64::from(len));
+        self.settle(plan, header);
     }
 
-    /// Advances to the next byte that is to be written, and returns its operation.
-    fn settle(&mut self, plan: &ReplyPlan, view: &View<'_>) -> Option<WriteOp> {
-        loop {
-            while self.left > 0 {
-                let Some(segment) = self.chunk.get(view.message(), self.segment) else {
-                    // A plan never exceeds the capacity of a chunk.
-                    self.left = 0;
-                    break;
-                };
-                if segment.length > self.done {
-                    return Some(self.op(&segment));
-                }
-                self.segment = self.segment.saturating_add(1);
-                self.done = 0;
-            }
-            self.begin(plan, view)?;
+    /// Continues with the next range of the reply stream and the next segment, if the last ones are
+    /// written.
+    #[inline]
+    fn settle(&mut self, plan: &ReplyPlan, header: &[u8]) {
+        if self.left == 0 {
+            self.next_range(plan);
+        }
+        // A plan never exceeds the segments of the header.
+        while self.left > 0 && self.segment.length == 0 {
+            let Some(segment) = self.next_segment(header) else {
+                self.left = 0;
+                return;
+            };
+            self.segment = segment;
         }
     }
 
-    /// Returns the operation at the current byte, which is in `segment`.
-    fn op(&self, segment: &Segment) -> WriteOp {
-        WriteOp {
-            handle: segment.handle,
-            // A range that wraps around cannot be registered, so the client's adapter rejects it.
-            remote: segment.offset.wrapping_add(u64::from(self.done)),
-            src: self.src,
-            len: self.left.min(segment.length.saturating_sub(self.done)),
-        }
-    }
-
-    /// Begins the next range of the reply stream. Returns `None` after the last one.
-    fn begin(&mut self, plan: &ReplyPlan, view: &View<'_>) -> Option<()> {
-        if self.stage == Stage::Payloads {
-            if let Some(payload) = plan.payload(self.index) {
-                let all = || view.header().writes.walk();
-                let chunk = self.chunks.get_or_insert_with(all).take(view.message())?;
-                self.fill(chunk);
-                self.index = self.index.saturating_add(1);
+    /// Begins the next range of the reply stream, if there is one.
+    fn next_range(&mut self, plan: &ReplyPlan) {
+        while let Some(payload) = plan.payload(self.index) {
+            self.index = self.index.saturating_add(1);
+            if payload.len > 0 {
                 self.src = payload.offset;
                 self.left = payload.len;
-                return Some(());
+                return;
             }
-            if plan.form != Form::ReplyChunk {
-                return None;
-            }
-            self.stage = Stage::Kept;
-            self.fill(view.header().reply?);
         }
-        let range = self.kept.take(plan)?;
-        self.src = range.start;
-        self.left = range.end.saturating_sub(range.start);
-        Some(())
+        if plan.form != Form::ReplyChunk {
+            return;
+        }
+        if let Some(range) = self.kept.take(plan) {
+            self.src = range.start;
+            self.left = range.end.saturating_sub(range.start);
+        }
     }
 
-    /// Continues at the first segment of `chunk`.
-    fn fill(&mut self, chunk: Chunk) {
-        self.chunk = chunk;
-        self.segment = 0;
-        self.done = 0;
+    /// Returns the next segment of the header, in the Write list or in the Reply chunk. Returns
+    /// `None` if the header ends before.
+    fn next_segment(&mut self, header: &[u8]) -> Option<Segment> {
+        while self.segments == 0 {
+            // A chunk begins with the word 1 and the number of its segments. A word 0 ends the
+            // Write list, which the Reply chunk follows.
+            let has_chunk = self.next_word(header)? == 1;
+            if has_chunk {
+                self.segments = self.next_word(header)?;
+            }
+        }
+        let segment = Segment::read(header, self.at)?;
+        self.at = self.at.checked_add(SEGMENT_LEN)?;
+        self.segments = self.segments.saturating_sub(1);
+        Some(segment)
+    }
+
+    /// Returns the next word of the header.
+    fn next_word(&mut self, header: &[u8]) -> Option<u32> {
+        let word = wire::word(header, self.at)?;
+        self.at = self.at.checked_add(4)?;
+        Some(word)
     }
 }

@@ -48,7 +48,7 @@ impl Status {
 /// The completion of posted work, as [`Handler::sent`](crate::handler::Handler::sent) gets it.
 ///
 /// A completion stands for its work request and all that were posted before.
-/// [`SendQueue::retire`](crate::send_queue::SendQueue::retire) turns it into work that is done.
+/// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) turns it into work that is done.
 ///
 /// The completions of a queue pair are handled in order and one at a time, because only the worker
 /// of the send queue's completion queue handles them.

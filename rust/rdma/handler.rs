@@ -78,11 +78,10 @@ impl Unfit {
 ///     }
 ///
 ///     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-///         while let Some(work) = this.send_queue.retire(completion) {
-///             this.finish(work);
+///         while let Some((work, posting)) = this.send_queue.complete(completion) {
+///             this.follow(posting);
+///             work.map(|work| this.finish(work));
 ///         }
-///         // There is room for more work now.
-///         this.pump();
 ///     }
 ///
 ///     fn failed(this: ArcBorrow<'_, Self>) {
@@ -106,7 +105,7 @@ pub trait Handler: Send + Sync + Sized + 'static {
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
     /// Handles a completion of posted work. If the status is a success, the implementation calls
-    /// [`SendQueue::retire`](crate::send_queue::SendQueue::retire) until it returns `None`.
+    /// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) until it returns `None`.
     /// Otherwise the queue pair has failed, and the ULP tears the connection down.
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
 

@@ -141,9 +141,9 @@
 //! }
 //!
 //! impl Work for Echo {
-//!     type Source = ();
+//!     type State = ();
 //!
-//!     fn build<'m>(&'m self, _: &(), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+//!     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 //!         if room == 0 {
 //!             return Built::More;
 //!         }
@@ -197,19 +197,14 @@
 //!         made?;
 //!         let accepted = qp.id().accept(&[], 0);
 //!         // Also after an error: `tear_down` destroys the queue pair.
-//!         self.send_queue.open(qp);
-//!         self.pump();
+//!         self.follow(self.send_queue.open(qp));
 //!         accepted
 //!     }
 //!
-//!     /// Posts until nothing waits or the send queue is full.
-//!     fn pump(&self) {
-//!         loop {
-//!             match self.send_queue.step() {
-//!                 Step::Posted { .. } => {}
-//!                 Step::Idle | Step::Full => return,
-//!                 Step::Failed(_) => return self.queue_close(),
-//!             }
+//!     /// Closes the connection if posting has failed.
+//!     fn follow(&self, posting: Posting) {
+//!         if let Stop::Failed(_) = posting.stop {
+//!             self.queue_close();
 //!         }
 //!     }
 //!
@@ -229,8 +224,8 @@
 //!         };
 //!         let len = receive.message().len();
 //!         buffer.bytes_mut()[..len].copy_from_slice(receive.message());
-//!         match this.send_queue.push(Echo { buffer, len }, ()) {
-//!             Ok(()) => this.pump(),
+//!         match this.send_queue.submit(Echo { buffer, len }) {
+//!             Ok(posting) => this.follow(posting),
 //!             Err(_) => this.queue_close(),
 //!         }
 //!     }
@@ -247,11 +242,13 @@
 //!         if !completion.status().is_success() {
 //!             return this.queue_close();
 //!         }
-//!         while let Some(echo) = this.send_queue.retire(completion) {
-//!             // The capacity is that of all buffers.
-//!             let _ = this.buffers.lock().push_within_capacity(echo.buffer);
+//!         while let Some((echo, posting)) = this.send_queue.complete(completion) {
+//!             this.follow(posting);
+//!             if let Some(echo) = echo {
+//!                 // The capacity is that of all buffers.
+//!                 let _ = this.buffers.lock().push_within_capacity(echo.buffer);
+//!             }
 //!         }
-//!         this.pump();
 //!     }
 //!
 //!     fn failed(this: ArcBorrow<'_, Self>) {

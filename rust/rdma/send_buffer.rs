@@ -59,6 +59,14 @@ impl SendBuffer {
 
     /// Returns the [`PAGE_SIZE`] bytes of the buffer.
     #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: By the type invariant the page belongs to this value, its bytes are initialised,
+        // and the device only reads them.
+        unsafe { core::slice::from_raw_parts(self.page.address(), PAGE_SIZE) }
+    }
+
+    /// Returns the [`PAGE_SIZE`] bytes of the buffer, to change.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant the page belongs to this value, which `&mut self` makes
         // exclusive, its bytes are initialised, and the device only reads them.

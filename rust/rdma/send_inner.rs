@@ -36,22 +36,27 @@ use svcrdma_proto::sq::{
 /// Seconds after which a completion of unsignalled work is requested.
 const UNSIGNALLED_SECONDS: u32 = 4;
 
-/// The result of [`SendQueue::step`](crate::send_queue::SendQueue::step).
-pub enum Step {
+/// The reason why a [`SendQueue`](crate::send_queue::SendQueue) has stopped posting.
+#[derive(Clone, Copy)]
+pub enum Stop {
     /// No work waits, or there is no queue pair to post to: it is not open yet, is closed, or has
     /// failed.
     Idle,
-    /// Work waits for room in the send queue.
+    /// Work waits for room in the send queue. A later completion makes room.
     Full,
-    /// Work requests were posted.
-    Posted {
-        /// The number of work requests.
-        count: u32,
-        /// Bytes of the RDMA Reads among them.
-        read: u32,
-    },
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
     Failed(Error),
+}
+
+/// The work requests that a call of a [`SendQueue`](crate::send_queue::SendQueue) has posted.
+#[must_use]
+pub struct Posting {
+    /// The number of work requests.
+    pub count: u32,
+    /// Bytes of the RDMA Reads among them.
+    pub read: u32,
+    /// The reason why no more were posted.
+    pub stop: Stop,
 }
 
 /// The state of the queue pair.
@@ -86,12 +91,24 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     progress: Progress,
     /// Seconds since the creation, as counted by ticks.
     now: u32,
+    /// The data of the ULP.
+    pub(super) state: W::State,
+}
+
+/// The result of posting one chain.
+enum Step {
+    /// The chain has the last work request of the work.
+    Whole,
+    /// More work requests follow.
+    Part,
+    /// Nothing was posted, or posting has failed.
+    Stop(Stop),
 }
 
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Creates the state of a send queue of `depth` slots, with room for `waiting` pieces of work.
     /// May sleep.
-    pub(super) fn new(depth: u32, waiting: usize) -> Result<Self> {
+    pub(super) fn new(depth: u32, waiting: usize, state: W::State) -> Result<Self> {
         // INVARIANT: Nothing is posted.
         Ok(Self {
             gate: Gate::Opening,
@@ -101,6 +118,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             waiting: Ring::with_capacity(waiting)?,
             progress: Progress::new(),
             now: 0,
+            state,
         })
     }
 
@@ -121,22 +139,13 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         core::mem::replace(&mut self.gate, Gate::Closed)
     }
 
-    /// Queues work. Gives it back if there is no room, or if nothing is posted any more.
-    pub(super) fn push(&mut self, job: Job<W>) -> Result<(), Refused<Job<W>>> {
-        match self.gate {
-            Gate::Broken(_) | Gate::Closed => Err(Refused::Closed(job)),
-            _ => self.waiting.push(job).map_err(Refused::Full),
-        }
-    }
-
     /// Takes any work that is left, posted work first. The caller has closed the gate and destroyed
     /// the queue pair.
-    pub(super) fn take_any(&mut self) -> Option<(W, Option<W::Source>)> {
+    pub(super) fn take_any(&mut self) -> Option<W> {
         if let Some(posted) = self.slots.take_any() {
-            return Some((posted.work, None));
+            return Some(posted.work);
         }
-        let job = self.waiting.pop()?;
-        Some((job.work, job.source))
+        self.waiting.pop().map(|job| job.work)
     }
 
     /// Returns the load.
@@ -171,38 +180,65 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         })
     }
 
+    /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
+    /// there is no room, or if nothing is posted any more.
+    #[inline]
+    pub(super) fn submit(&mut self, work: W) -> Result<Posting, Refused<W>> {
+        if let Gate::Broken(_) | Gate::Closed = self.gate {
+            return Err(Refused::Closed(work));
+        }
+        let pushed = self.waiting.push(Job::new(work));
+        pushed.map_err(|job| Refused::Full(job.work))?;
+        Ok(self.post())
+    }
+
+    /// Posts until nothing waits or there is no room.
+    #[inline]
+    pub(super) fn post(&mut self) -> Posting {
+        let mut posting = Posting {
+            count: 0,
+            read: 0,
+            stop: Stop::Idle,
+        };
+        while !self.waiting.is_empty() {
+            match self.step(&mut posting) {
+                Step::Whole => self.retain(),
+                Step::Part => {}
+                Step::Stop(stop) => {
+                    posting.stop = stop;
+                    break;
+                }
+            }
+        }
+        posting
+    }
+
     /// Posts one chain for the work at the front of the queue.
-    pub(super) fn step(&mut self) -> Step {
-        let Gate::Open(qp) = &mut self.gate else {
-            return Step::Idle;
+    #[inline]
+    fn step(&mut self, posting: &mut Posting) -> Step {
+        let (Gate::Open(qp), Some(job)) = (&mut self.gate, self.waiting.front_mut()) else {
+            return Step::Stop(Stop::Idle);
         };
-        let Some(job) = self.waiting.front_mut() else {
-            return Step::Idle;
-        };
-        let room = self.queue.room() as usize;
+        let room = self.queue.room();
         let mut chain = qp.begin(&mut job.claim);
-        let built = match &job.source {
-            Some(source) => job.work.build(source, &mut chain, room),
-            None => Built::All,
-        };
+        let built = job.work.build(&mut chain, room as usize);
+        // CAST: A chain has at most `room` work requests.
         let count = chain.len() as u32;
         let read = chain.bytes_read();
-        // Work that leaves registered memory valid is never complete, whatever `build` returns.
-        let is_whole = built == Built::All && job.claim.is_invalidated();
         match (count, room) {
-            (0, 0) => return Step::Full,
+            (0, 0) => return Step::Stop(Stop::Full),
             // The work will never fit: it needs more scatter/gather entries than the device takes.
             (0, _) => return self.fail(E2BIG),
             _ => {}
         }
+        // Work that leaves registered memory valid is never complete, whatever `build` returns.
+        let is_whole = built == Built::All && job.claim.is_invalidated();
         // The time of the first chain: a peer that completes the work piece by piece does not get
         // more time for each piece.
         let since = *job.since.get_or_insert(self.now);
         let signal = !is_whole || self.signals.next(job.work.holds_resources());
         if is_whole {
-            // Dropped before the work is posted: a Receive buffer in it must be posted again before
-            // the peer sees the work and sends another message.
-            job.source = None;
+            job.work.on_built(&mut self.state);
         }
         let Some(first) = self.queue.post(count) else {
             return self.fail(EINVAL);
@@ -211,25 +247,30 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // before.
         // SAFETY: The chain borrows memory from the work only, which keeps it by the type
         // invariant, or names memory that is never freed.
-        let posted = unsafe { qp.post(self.queue.slot(first), signal) };
+        let posted = unsafe { qp.post(first, signal) };
         self.fill(first, count, since, signal);
-        if is_whole {
-            self.retain(first.wrapping_add(count.wrapping_sub(1)));
+        if let Err(e) = posted {
+            if is_whole {
+                self.retain();
+            }
+            return self.fail(e);
         }
-        match posted {
-            Err(e) => self.fail(e),
-            Ok(()) => Step::Posted { count, read },
+        posting.count = posting.count.saturating_add(count);
+        posting.read = posting.read.saturating_add(read);
+        match is_whole {
+            true => Step::Whole,
+            false => Step::Part,
         }
     }
 
     /// Fills the slots of `count` work requests, which begin with `first`. The last one is
     /// signalled if `signal`.
-    fn fill(&mut self, first: u32, count: u32, since: u32, signal: bool) {
-        for i in 0..count {
-            let seq = first.wrapping_add(i);
-            let is_signalled = signal && i == count.wrapping_sub(1);
-            let slot = self.queue.slot(seq);
-            self.slots.fill(slot, seq, since, is_signalled);
+    #[inline]
+    fn fill(&mut self, first: usize, count: u32, since: u32, signal: bool) {
+        let mut slot = first;
+        for left in (0..count).rev() {
+            self.slots.fill(slot, since, signal && left == 0);
+            slot = self.queue.next(slot);
         }
         self.progress.set_awaited(self.slots.is_any_awaited());
     }
@@ -246,20 +287,18 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Some(oldest) = self.queue.oldest() else {
             return Ok(());
         };
-        let age = self.slots.age(self.queue.slot(oldest), self.now);
         if self.slots.is_any_awaited()
-            || age < UNSIGNALLED_SECONDS
+            || self.slots.age(oldest, self.now) < UNSIGNALLED_SECONDS
             || !qp.begin(&mut Claim::none()).mark()
         {
             return Ok(());
         }
-        let Some(seq) = self.queue.post(1) else {
+        let Some(slot) = self.queue.post(1) else {
             return Ok(());
         };
-        let index = self.queue.slot(seq);
         // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(index, true) };
-        self.slots.fill(index, seq, self.now, true);
+        let marked = unsafe { qp.post(slot, true) };
+        self.slots.fill(slot, self.now, true);
         self.progress.set_awaited(true);
         marked.inspect_err(|e| {
             self.fail(*e);
@@ -287,54 +326,70 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             Gate::Open(qp) => Gate::Broken(qp),
             other => other,
         };
-        Step::Failed(error)
+        Step::Stop(Stop::Failed(error))
     }
 
-    /// Moves the work at the front of the queue to the slot of its last work request.
-    fn retain(&mut self, last: u32) {
-        let Some(Job { work, claim, .. }) = self.waiting.pop() else {
-            return;
+    /// Moves the work at the front of the queue to the slot of its last work request, which is the
+    /// one that was posted last.
+    #[inline]
+    fn retain(&mut self) {
+        if let (Some(job), Some(slot)) = (self.waiting.pop(), self.queue.last()) {
+            let Job { work, claim, .. } = job;
+            self.slots.retain(slot, Posted { work, claim });
+        }
+    }
+
+    /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
+    /// work back or until all of it was taken. Then posts waiting work, if all of it was taken.
+    #[inline]
+    pub(super) fn complete(&mut self, completion: &Completion) -> (Option<W>, Posting) {
+        let work = self.retire(completion);
+        let posting = match completion.is_spent() {
+            true => self.post(),
+            false => Posting {
+                count: 0,
+                read: 0,
+                stop: Stop::Idle,
+            },
         };
-        self.slots
-            .retain(self.queue.slot(last), Posted { work, claim });
+        (work, posting)
     }
 
-    /// Takes work that `completion` stands for. See
-    /// [`SendQueue::retire`](crate::send_queue::SendQueue::retire).
-    pub(super) fn retire(&mut self, completion: &Completion) -> Option<W> {
+    /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
+    /// work back. Marks the completion as spent when there is no more.
+    #[inline]
+    fn retire(&mut self, completion: &Completion) -> Option<W> {
         let (Gate::Open(qp) | Gate::Broken(qp)) = &self.gate else {
             // The queue pair is being destroyed: `shut` gives all work back.
+            completion.spend();
             return None;
         };
-        if !completion.status().is_success() {
-            return None;
-        }
-        let last = self.slots.seq(completion.slot_of(qp.as_ptr())?)?;
-        while !completion.is_spent() {
-            let oldest = self.queue.oldest()?;
-            // `oldest` is newer than `last`, so a later completion has retired `last`.
-            if last.wrapping_sub(oldest) > u32::MAX / 2 {
-                return None;
-            }
-            // Once `last` is retired, new work may take its slot, and `seq` above would be that of
-            // the new work.
-            if oldest == last {
+        let last = completion.slot_of(qp.as_ptr());
+        let last = last.filter(|_| completion.status().is_success());
+        let mut left = last.map_or(0, |last| self.queue.up_to(last));
+        while left > 0 {
+            let slot = self.queue.retire()?;
+            left = left.saturating_sub(1);
+            if left == 0 {
+                // Once the last work request is retired, new work may take its slot.
                 completion.spend();
             }
-            // The slot of a work request is known only while it is outstanding.
-            let index = self.queue.slot(oldest);
-            self.queue.retire(oldest);
-            // INVARIANT: Work requests complete in the order of posting, so `oldest` has completed.
-            let posted = self.slots.clear(index);
+            // INVARIANT: Work requests complete in the order of posting, so that of `slot` has
+            // completed.
+            let cleared = self.slots.clear(slot);
             self.progress.set_awaited(self.slots.is_any_awaited());
-            if let Some(Posted { work, claim }) = posted {
-                // SAFETY: The last work request of `work` has completed, and with it all earlier
-                // ones. `work` has not changed by the type invariant, and is not dropped yet.
-                unsafe { claim.complete() };
-                self.progress.count(work.amount());
+            let Some(Posted { work, claim }) = cleared else {
+                continue;
+            };
+            // SAFETY: The last work request of `work` has completed, and with it all earlier ones.
+            // `work` has not changed by the type invariant, and is not dropped yet.
+            unsafe { claim.complete() };
+            self.progress.count(work.amount());
+            if let Some(work) = work.retire(&mut self.state) {
                 return Some(work);
             }
         }
+        completion.spend();
         None
     }
 }

@@ -31,7 +31,6 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    claim::Claim,
     cm::{
         CmId,
         Events, //
@@ -47,10 +46,7 @@ use crate::{
         Gate,
         Inner, //
     },
-    work::{
-        Job,
-        Work, //
-    },
+    work::Work, //
 };
 use kernel::{
     new_spinlock,
@@ -59,7 +55,10 @@ use kernel::{
 };
 use support::ring::Refused;
 
-pub use crate::send_inner::Step;
+pub use crate::send_inner::{
+    Posting,
+    Stop, //
+};
 
 /// The capacity of a [`SendQueue`].
 pub struct Size {
@@ -78,34 +77,32 @@ pub struct Size {
 ///
 /// # Examples
 ///
-/// Pushing, posting and completing work. Each function that makes work or room posts what can be
-/// posted.
+/// Submitting and completing work. Each function that adds work or makes room posts all that can be
+/// posted, under the same acquisition of the lock.
 ///
 /// ```ignore
-/// fn submit(&self, work: Reply, request: Receive<RequestState>) -> Result<(), Reply> {
-///     self.send_queue
-///         .push(work, request)
+/// fn submit(&self, work: Reply) -> Result<(), Reply> {
+///     let posting = self
+///         .send_queue
+///         .submit(work)
 ///         .map_err(Refused::into_inner)?;
-///     self.pump();
+///     self.follow(posting);
 ///     Ok(())
 /// }
 ///
-/// fn pump(&self) {
-///     loop {
-///         match self.send_queue.step() {
-///             Step::Posted { .. } => {}
-///             // A later completion makes room and calls `pump`.
-///             Step::Idle | Step::Full => return,
-///             Step::Failed(_) => return self.queue_close(),
-///         }
+/// fn follow(&self, posting: Posting) {
+///     match posting.stop {
+///         // A later completion makes room and posts the rest.
+///         Stop::Idle | Stop::Full => {}
+///         Stop::Failed(_) => self.queue_close(),
 ///     }
 /// }
 ///
 /// // In `Handler::sent`:
-/// while let Some(work) = this.send_queue.retire(completion) {
-///     this.pool.put(work);
+/// while let Some((work, posting)) = this.send_queue.complete(completion) {
+///     this.follow(posting);
+///     work.map(|work| this.pool.put(work));
 /// }
-/// this.pump();
 /// ```
 #[pin_data]
 pub struct SendQueue<W: Work, H: Handler, E: Events> {
@@ -114,66 +111,67 @@ pub struct SendQueue<W: Work, H: Handler, E: Events> {
 }
 
 impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
-    /// Creates an empty send queue that does not post yet. May sleep.
+    /// Creates an empty send queue that does not post yet. Its lock protects `state`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(size: &Size) -> Result<impl PinInit<Self>> {
-        let inner = Inner::new(size.depth, size.waiting)?;
+    pub fn new(size: &Size, state: W::State) -> Result<impl PinInit<Self>> {
+        let inner = Inner::new(size.depth, size.waiting, state)?;
         Ok(pin_init!(Self {
             inner <- new_spinlock!(inner, "svcrdma send queue"),
         }))
     }
 
-    /// Takes the queue pair that work is posted to from now on. It must have the depth of this send
-    /// queue.
+    /// Takes the queue pair that work is posted to from now on, and posts the waiting work. The
+    /// queue pair must have the depth of this send queue.
     ///
-    /// Does not post: the caller calls [`Self::step`] next. Called once. If it is called again,
-    /// after [`Self::shut`], or with another depth, it drops `qp` instead, which sleeps.
-    pub fn open(&self, qp: Qp<H, E>) {
+    /// Called once. If it is called again, after [`Self::shut`], or with another depth, it drops
+    /// `qp` instead, which sleeps.
+    pub fn open(&self, qp: Qp<H, E>) -> Posting {
         let mut inner = self.inner.lock();
         if inner.can_open(&qp) {
             inner.open(qp);
-            return;
+            return inner.post();
         }
+        let posting = inner.post();
         drop(inner);
         // Without the lock, as this sleeps.
         drop(qp);
+        posting
     }
 
-    /// Adds work at the end of the queue. The caller calls [`Self::step`] next.
+    /// Adds work at the end of the queue, and posts all that can be posted.
     ///
     /// # Errors
     ///
-    /// Returns the work and drops `source`:
+    /// Returns the work:
     ///
     /// - [`Refused::Full`] if too much work waits.
     /// - [`Refused::Closed`] if posting has failed or [`Self::shut`] was called.
-    pub fn push(&self, work: W, source: W::Source) -> Result<(), Refused<W>> {
-        let job = Job {
-            work,
-            since: None,
-            source: Some(source),
-            claim: Claim::none(),
-        };
-        let pushed = self.inner.lock().push(job);
-        // Drops the source, without the lock.
-        pushed.map_err(|refused| refused.map(|job| job.work))
+    #[inline]
+    pub fn submit(&self, work: W) -> Result<Posting, Refused<W>> {
+        self.inner.lock().submit(work)
     }
 
-    /// Posts one chain for the work at the front of the queue.
-    pub fn step(&self) -> Step {
-        self.inner.lock().step()
-    }
-
-    /// Returns work that has completed, one piece at a time and the oldest first. The caller
-    /// repeats this until it returns `None`.
+    /// Takes work that has completed, the oldest first, and posts waiting work when all of it was
+    /// taken. The caller repeats this until it returns `None`.
     ///
-    /// Returns `None` if `completion` is not a success: failed and flushed work is given back by
-    /// [`Self::shut`].
-    pub fn retire(&self, completion: &Completion) -> Option<W> {
-        self.inner.lock().retire(completion)
+    /// Returns the piece of work that [`Work::retire`] has returned, if any. Failed and flushed
+    /// work is given back by [`Self::shut`] instead.
+    #[inline]
+    pub fn complete(&self, completion: &Completion) -> Option<(Option<W>, Posting)> {
+        match completion.is_spent() {
+            true => None,
+            false => Some(self.inner.lock().complete(completion)),
+        }
+    }
+
+    /// Calls `f` with the data of the ULP that the lock protects. `f` must not sleep and must not
+    /// call this send queue.
+    #[inline]
+    pub fn with_state<R>(&self, f: impl FnOnce(&mut W::State) -> R) -> R {
+        f(&mut self.inner.lock().state)
     }
 
     /// Stops posting, disconnects, drains and destroys the queue pair. Then calls `f` for all work
@@ -189,15 +187,14 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
             Gate::Open(qp) | Gate::Broken(qp) => Some(qp.end()),
             Gate::Opening => None,
         };
-        while let Some((work, source)) = self.take_any() {
-            drop(source);
+        while let Some(work) = self.take_any() {
             f(work);
         }
         id
     }
 
     /// Takes any work that is left. Releases the lock before it returns.
-    fn take_any(&self) -> Option<(W, Option<W::Source>)> {
+    fn take_any(&self) -> Option<W> {
         self.inner.lock().take_any()
     }
 

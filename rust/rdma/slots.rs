@@ -11,8 +11,6 @@ use kernel::prelude::*;
 
 /// A slot of a send queue.
 struct Slot<W> {
-    /// The sequence number of the work request in the slot.
-    seq: u32,
     /// The work whose last work request is in the slot.
     work: Option<W>,
     /// True if the work request is signalled and has not completed.
@@ -38,7 +36,6 @@ impl<W> Slots<W> {
         let mut slots = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for _ in 0..depth {
             let slot = Slot {
-                seq: 0,
                 work: None,
                 is_awaited: false,
                 posted: 0,
@@ -53,28 +50,14 @@ impl<W> Slots<W> {
         self.slots.len()
     }
 
-    /// Puts the work request `seq` into the slot `index`. The first work request of the same work
-    /// was posted at `posted`.
-    pub(super) fn fill(&mut self, index: usize, seq: u32, posted: u32, is_awaited: bool) {
+    /// Puts a work request into the slot `index`. The first work request of the same work was
+    /// posted at `posted`.
+    #[inline]
+    pub(super) fn fill(&mut self, index: usize, posted: u32, is_awaited: bool) {
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.seq = seq;
             slot.posted = posted;
-        }
-        self.set_awaited(index, is_awaited);
-    }
-
-    /// Notes if a completion of the work request in the slot `index` is awaited.
-    fn set_awaited(&mut self, index: usize, is_awaited: bool) {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return;
-        };
-        match (
-            core::mem::replace(&mut slot.is_awaited, is_awaited),
-            is_awaited,
-        ) {
-            (false, true) => self.awaited = self.awaited.saturating_add(1),
-            (true, false) => self.awaited = self.awaited.saturating_sub(1),
-            _ => {}
+            slot.is_awaited = is_awaited;
+            self.awaited = self.awaited.saturating_add(usize::from(is_awaited));
         }
     }
 
@@ -90,9 +73,12 @@ impl<W> Slots<W> {
 
     /// Notes that the work request in the slot `index` has completed. Returns the work that ends
     /// with it.
+    #[inline]
     pub(super) fn clear(&mut self, index: usize) -> Option<W> {
-        self.set_awaited(index, false);
-        self.slots.get_mut(index)?.work.take()
+        let slot = self.slots.get_mut(index)?;
+        let was_awaited = core::mem::replace(&mut slot.is_awaited, false);
+        self.awaited = self.awaited.saturating_sub(usize::from(was_awaited));
+        slot.work.take()
     }
 
     /// Takes any work that is left.
@@ -103,11 +89,6 @@ impl<W> Slots<W> {
     /// Returns an iterator over all work.
     pub(super) fn work(&self) -> impl Iterator<Item = &W> {
         self.slots.iter().filter_map(|slot| slot.work.as_ref())
-    }
-
-    /// Returns the sequence number of the work request in the slot `index`.
-    pub(super) fn seq(&self, index: usize) -> Option<u32> {
-        self.slots.get(index).map(|slot| slot.seq)
     }
 
     /// Returns the seconds from the posting of the work in the slot `index` to `now`.

@@ -52,30 +52,26 @@ impl From<bool> for Built {
 ///     header: SendBuffer,
 ///     header_len: usize,
 ///     result: KBox<PageRegion>, // Mapped with `Direction::ToDevice`.
+///     key: u32,
+///     addr: u64,
+///     wanted: usize,
 ///     written: Cell<usize>,
 /// }
 ///
 /// impl Work for Reply {
-///     /// The received request says where the peer wants the result. The `SendQueue` drops it once
-///     /// all work requests are built, which posts its Receive buffer again.
-///     type Source = Receive<RequestState>;
+///     type State = ();
 ///
-///     fn build<'m>(
-///         &'m self,
-///         request: &Self::Source,
-///         chain: &mut Chain<'_, 'm>,
-///         room: usize,
-///     ) -> Built {
-///         while self.written.get() < request.wanted {
+///     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+///         while self.written.get() < self.wanted {
 ///             let at = self.written.get();
 ///             let remote = Remote {
-///                 key: request.key,
-///                 addr: request.addr + at as u64,
+///                 key: self.key,
+///                 addr: self.addr + at as u64,
 ///             };
 ///             if chain.len() >= room {
 ///                 return Built::More;
 ///             }
-///             match chain.rdma(Rdma::Write, remote, &self.result, at, request.wanted - at) {
+///             match chain.rdma(Rdma::Write, remote, &self.result, at, self.wanted - at) {
 ///                 0 => return Built::More,
 ///                 taken => self.written.set(at + taken),
 ///             }
@@ -103,19 +99,25 @@ impl From<bool> for Built {
 ///     }
 /// }
 /// ```
-pub trait Work: Send + 'static {
-    /// Data that [`build`](Self::build) needs and the device does not, such as the request that a
-    /// reply belongs to.
-    ///
-    /// The `SendQueue` drops it when the last work request is built, before that is posted, and
-    /// under its spinlock: dropping it must not sleep and must not call the `SendQueue`.
-    type Source: Send;
+pub trait Work: Send + Sized + 'static {
+    /// Data of the ULP that the spinlock of the `SendQueue` protects.
+    type State: Send + Unpin;
 
     /// Adds work requests to the empty `chain`, at most `room` of them.
     ///
     /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
     /// `room` is not 0, posting fails with `E2BIG`, because the work could never be posted.
-    fn build<'m>(&'m self, source: &Self::Source, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
+    fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
+
+    /// Notes that the last work request is built. It is posted next, and the peer may see it.
+    fn on_built(&self, _state: &mut Self::State) {}
+
+    /// Takes work that the device has completed. Returns it if the caller of
+    /// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) is to have it, for example
+    /// because ending the work takes other locks.
+    fn retire(self, _state: &mut Self::State) -> Option<Self> {
+        Some(self)
+    }
 
     /// Returns true if the work holds resources that others may need, so that its last work request
     /// must be signalled. A few successive pieces of work that return false may be unsignalled; a
@@ -131,9 +133,19 @@ pub(super) struct Job<W: Work> {
     pub(super) work: W,
     /// Time of posting of its first work request, in seconds of the `SendQueue`.
     pub(super) since: Option<u32>,
-    /// The source of the work, until all of its work requests are built.
-    pub(super) source: Option<W::Source>,
     pub(super) claim: Claim,
+}
+
+impl<W: Work> Job<W> {
+    /// Returns work that is not posted yet.
+    #[inline]
+    pub(super) fn new(work: W) -> Self {
+        Self {
+            work,
+            since: None,
+            claim: Claim::none(),
+        }
+    }
 }
 
 /// Work that is posted completely.

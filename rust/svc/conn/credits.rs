@@ -140,9 +140,9 @@ impl CreditAccount {
 
 /// A guard: one credit in use.
 ///
-/// The Call owns the guard. The send queue drops the Call just before it posts the last work
-/// request of the Reply, and the guard goes before the Call's Receive buffer is posted again. So
-/// the client's next Call finds room. Dropping the guard takes the lock of the account.
+/// The Call owns the guard, and then its Reply. The send queue drops the guard just before it posts
+/// the last work request of the Reply, so the client's next Call finds room. Dropping the guard
+/// takes the lock of the account.
 pub(crate) struct CallCredit(Arc<CreditAccount>);
 
 impl Drop for CallCredit {

@@ -46,9 +46,10 @@ use rdma::{
     progress,
     qp::Qp,
     send_queue::{
+        Posting,
         SendQueue,
         Size,
-        Step, //
+        Stop, //
     },
 };
 use sunrpc::callback::SLOTS;
@@ -122,7 +123,7 @@ impl Endpoint {
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let send_queue = SendQueue::new(&Size { depth, waiting })?;
+        let send_queue = SendQueue::new(&Size { depth, waiting }, ())?;
         Arc::pin_init(
             pin_init!(Self {
                 connection,
@@ -144,44 +145,39 @@ impl Endpoint {
 
     /// Opens the send queue and posts the waiting work.
     pub(crate) fn open(&self, qp: Qp<Endpoint, Connection>) {
-        self.send_queue.open(qp);
-        self.pump();
+        let posting = self.send_queue.open(qp);
+        self.count(posting);
     }
 
-    /// Queues `work` and posts what can be posted. A Reply is queued with its Call, which the send
-    /// queue keeps until it has built the last work request.
+    /// Queues `work` and posts what can be posted.
     ///
     /// # Errors
     ///
     /// Returns the work if the connection is closing.
-    pub(crate) fn submit(&self, work: Work, call: Option<Call>) -> Result<(), Work> {
-        let pushed = self.send_queue.push(work, call);
-        pushed.map_err(|refused| self.connection.take_back(refused, Queue::Work))?;
-        self.pump();
-        Ok(())
+    pub(crate) fn submit(&self, work: Work) -> Result<(), Work> {
+        match self.send_queue.submit(work) {
+            Ok(posting) => {
+                self.count(posting);
+                Ok(())
+            }
+            Err(refused) => Err(self.connection.take_back(refused, Queue::Work)),
+        }
     }
 
-    /// Posts work until none is left or the send queue has no room. Closes the connection after an
-    /// error.
-    pub(crate) fn pump(&self) {
-        loop {
-            match self.send_queue.step() {
-                Step::Idle => return,
-                Step::Full => {
-                    self.connection.counters.send_queue_waits.inc();
-                    return;
-                }
-                Step::Posted { count, read } => {
-                    self.connection.counters.work_requests.add(count);
-                    if read > 0 {
-                        self.connection.counters.read_bytes.add(read);
-                    }
-                }
-                Step::Failed(e) => {
-                    self.connection.close(CloseReason::Post(e.to_errno()));
-                    return;
-                }
-            }
+    /// Counts what was posted. Closes the connection after an error.
+    #[inline]
+    pub(crate) fn count(&self, posting: Posting) {
+        let counters = &self.connection.counters;
+        if posting.count > 0 {
+            counters.work_requests.add(posting.count);
+        }
+        if posting.read > 0 {
+            counters.read_bytes.add(posting.read);
+        }
+        match posting.stop {
+            Stop::Idle => {}
+            Stop::Full => counters.send_queue_waits.inc(),
+            Stop::Failed(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }
     }
 

@@ -5,11 +5,15 @@
 //! The RDMA Reads of Calls, Replies and callbacks wait in one
 //! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
 
-use super::call::{
-    self,
-    Call, //
+use super::{
+    call::{
+        self,
+        Call, //
+    },
+    credits::CallCredit, //
 };
 use crate::svc::lane::reply::Reply;
+use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
     chain::Chain,
@@ -28,8 +32,9 @@ pub(crate) const CHAIN: usize = 10;
 pub(crate) enum Work {
     /// The RDMA Reads of a Call.
     Read(Call),
-    /// A Reply or a callback.
-    Reply(KBox<Reply>),
+    /// A Reply or a callback, and the credit that the Call uses until the last work request of its
+    /// Reply is built.
+    Reply(KBox<Reply>, Cell<Option<CallCredit>>),
 }
 
 /// The end of a piece of work.
@@ -42,21 +47,25 @@ pub(crate) enum Outcome {
 }
 
 impl work::Work for Work {
-    /// The Call of a Reply, whose header names the chunks that the Reply is written to. None for
-    /// other work.
-    type Source = Option<Call>;
+    type State = ();
 
-    fn build<'m>(&'m self, source: &Option<Call>, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+    fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
         match self {
             Work::Read(call) => call::build_reads(call, chain, room),
-            Work::Reply(reply) => reply.build(source.as_ref().map(call::view), chain, room),
+            Work::Reply(reply, _) => reply.build(chain, room),
+        }
+    }
+
+    fn on_built(&self, (): &mut ()) {
+        if let Work::Reply(_, credit) = self {
+            credit.set(None);
         }
     }
 
     fn holds_resources(&self) -> bool {
         match self {
             Work::Read(_) => true,
-            Work::Reply(reply) => reply.holds_pages(),
+            Work::Reply(reply, _) => reply.holds_pages(),
         }
     }
 
@@ -66,7 +75,7 @@ impl work::Work for Work {
                 bytes: call.layout.sink_len(),
                 filled: call.layout.pages(),
             },
-            Work::Reply(reply) => Amount {
+            Work::Reply(reply, _) => Amount {
                 bytes: reply.bytes(),
                 filled: 0,
             },

@@ -69,10 +69,12 @@ impl Handler for Endpoint {
             }
             return;
         }
-        while let Some(work) = this.send_queue.retire(completion) {
-            finish(this, work, Outcome::Done);
+        while let Some((work, posting)) = this.send_queue.complete(completion) {
+            this.count(posting);
+            if let Some(work) = work {
+                finish(this, work, Outcome::Done);
+            }
         }
-        this.pump();
     }
 
     fn failed(this: ArcBorrow<'_, Self>) {
@@ -89,7 +91,7 @@ impl Handler for Endpoint {
 pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
     match work {
         Work::Read(call) => read::finish(&endpoint.into(), call, outcome),
-        Work::Reply(reply) => {
+        Work::Reply(reply, _) => {
             if reply.is_call() {
                 endpoint.callbacks.end();
             }

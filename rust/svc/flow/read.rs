@@ -149,7 +149,7 @@ fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
         finish(&endpoint, call, Outcome::Done);
         return None;
     }
-    match endpoint.submit(Work::Read(call), None) {
+    match endpoint.submit(Work::Read(call)) {
         Err(Work::Read(call)) => abandon(&endpoint, call),
         _ => None,
     }

@@ -4,8 +4,8 @@
 //!
 //! [`send`] chooses the form of the Reply, builds the transport header, copies small results, takes
 //! the pages of large results, and queues the Reply. [`answer`] queues an RDMA_ERROR, and
-//! [`submit_call`] a Call to the client. Nothing here waits for the peer. A Reply that waits for
-//! room in the send queue keeps its Call, because the received header names the peer's chunks.
+//! [`submit_call`] a Call to the client. Nothing here waits for the peer. The transport header of
+//! the Reply repeats the chunks of the Call, so the Call is dropped before the Reply is queued.
 
 use crate::svc::{
     close_reason::CloseReason,
@@ -19,6 +19,7 @@ use crate::svc::{
     },
     lane::reply::Reply, //
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -175,11 +176,16 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
     submit(endpoint, reply, call);
 }
 
-/// Queues `reply`, or returns it to the pool if the connection is closing.
-fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
+/// Drops `call` and queues `reply`, or returns `reply` to the pool if the connection is closing.
+///
+/// Dropping the Call posts its Receive buffer again. This precedes the Reply, which lets the peer
+/// send another message.
+fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
     endpoint.connection.counters.replies.inc();
     endpoint.hold(&reply);
-    if let Err(Work::Reply(reply)) = endpoint.submit(Work::Reply(reply), Some(call)) {
+    let credit = Cell::new(call.credit.take());
+    drop(call);
+    if let Err(Work::Reply(reply, _)) = endpoint.submit(Work::Reply(reply, credit)) {
         endpoint.put_reply(reply);
     }
     endpoint.on_replied();
@@ -193,8 +199,8 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, call: Call) {
 /// `ENOTCONN` if the connection is closing, otherwise `ENOBUFS`.
 pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
     let call = match endpoint.callbacks.begin() {
-        true => match endpoint.submit(Work::Reply(call), None) {
-            Err(Work::Reply(call)) => {
+        true => match endpoint.submit(Work::Reply(call, Cell::new(None))) {
+            Err(Work::Reply(call, _)) => {
                 endpoint.callbacks.end();
                 call
             }

@@ -74,7 +74,7 @@ impl Reply {
             len: 0,
             from_pages: false,
             is_call: false,
-            cursor: Cell::new(WriteCursor::new()),
+            cursor: Cell::default(),
             plan,
             pages: None,
             invalidate: None,
@@ -98,6 +98,7 @@ impl Reply {
         self.from_pages = false;
         self.is_call = false;
         self.invalidate = None;
+        self.cursor.set(WriteCursor::default());
         self.pages.take()
     }
 
@@ -135,16 +136,11 @@ impl Reply {
     }
 
     /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
-    /// requests afterwards. `call` is the Call that the Reply is to; a callback has none.
-    pub(crate) fn build<'m>(
-        &'m self,
-        call: Option<View<'_>>,
-        chain: &mut Chain<'_, 'm>,
-        room: usize,
-    ) -> Built {
-        let writes = match (call, &self.pages) {
-            (Some(view), Some(pages)) => self.build_writes(&view, pages, chain, room),
-            _ => Built::All,
+    /// requests afterwards.
+    pub(crate) fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+        let writes = match &self.pages {
+            Some(pages) => self.build_writes(pages, chain, room),
+            None => Built::All,
         };
         Built::from(writes == Built::All && chain.len() < room && self.build_send(chain))
     }
@@ -152,13 +148,12 @@ impl Reply {
     /// Adds RDMA Writes of `pages`.
     fn build_writes<'m>(
         &'m self,
-        view: &View<'_>,
         pages: &'m PageRegion,
         chain: &mut Chain<'_, 'm>,
         room: usize,
     ) -> Built {
         let mut cursor = self.cursor.get();
-        while let Some(op) = cursor.peek(&self.plan, view) {
+        while let Some(op) = cursor.peek() {
             if chain.len() >= room {
                 break;
             }
@@ -172,10 +167,10 @@ impl Reply {
             }
             // One work request takes at most the operation.
             let taken = u32::try_from(taken).unwrap_or(op.len);
-            cursor.advance(&self.plan, view, taken);
+            cursor.advance(&self.plan, self.buffer.bytes(), taken);
         }
         self.cursor.set(cursor);
-        Built::from(cursor.peek(&self.plan, view).is_none())
+        Built::from(cursor.peek().is_none())
     }
 
     /// Adds the Send. Returns false if the chain has no room for it.
@@ -247,7 +242,7 @@ impl Reply {
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, view, credits, out).ok_or(ENOSPC)?;
-        self.cursor.set(WriteCursor::new());
+        self.cursor.set(WriteCursor::new(&self.plan, out));
         let is_inline = self.plan.form == Form::Inline;
         let is_copied = self.is_copied(copies);
         if is_inline && is_copied {

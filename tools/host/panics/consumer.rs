@@ -159,11 +159,16 @@ pub fn use_kept(plan: &ReplyPlan) -> u32 {
 pub fn use_write(
     cursor: &mut WriteCursor,
     plan: &ReplyPlan,
-    view: &View<'_>,
+    header: &[u8],
     len: u32,
 ) -> Option<WriteOp> {
-    cursor.advance(plan, view, len);
-    cursor.peek(plan, view)
+    cursor.advance(plan, header, len);
+    cursor.peek()
+}
+
+#[no_mangle]
+pub fn begin_write(plan: &ReplyPlan, header: &[u8]) -> WriteCursor {
+    WriteCursor::new(plan, header)
 }
 
 #[no_mangle]
@@ -197,10 +202,16 @@ pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
 }
 
 #[no_mangle]
-pub fn use_queue(queue: &mut SqSlots, number: u32) -> (Option<u32>, usize, u32) {
+pub fn use_queue(queue: &mut SqSlots, number: u32) -> [Option<usize>; 4] {
     let room = queue.room() ^ u32::from(queue.is_empty()) ^ SqSlots::new(number).room();
-    let retired = queue.retire(number);
-    (queue.post(number), queue.slot(number), room ^ retired)
+    let covered = queue.up_to(number as usize) ^ room;
+    let next = queue.next(number as usize) ^ covered as usize;
+    [
+        Some(next),
+        queue.oldest(),
+        queue.retire(),
+        queue.post(number),
+    ]
 }
 
 #[no_mangle]

@@ -105,10 +105,10 @@ proptest! {
             layout::fills(&layout, &other).take(1000).for_each(drop);
             let payloads = [Payload { offset: 8, len: 20 }];
             let plan = reply::plan(&view, 100, &payloads, 1024);
-            let mut cursor = WriteCursor::new();
+            let mut cursor = WriteCursor::new(&plan, &msg);
             for _ in 0..1000 {
-                cursor.advance(&plan, &other, cut);
-                cursor.peek(&plan, &other);
+                cursor.advance(&plan, other.message(), cut);
+                cursor.peek();
             }
             encode::reply(&plan, &other, 1, &mut [0; 4096]);
         }

@@ -106,16 +106,16 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
         assert_eq!(left, 0);
     }
     let plan = reply::plan(&view, len, payloads, limit);
-    let mut cursor = WriteCursor::new();
-    while let Some(op) = cursor.peek(&plan, &view) {
-        assert!(op.len > 0 && op.src + op.len <= len);
-        // An operation may be 4 GiB long; the cuts apply to smaller ones.
-        let len = op.len.min(cut.max(op.len >> 8));
-        cursor.advance(&plan, &view, len);
-    }
     let mut out = vec![0; msg.len() + 64];
     let written = encode::reply(&plan, &view, 1, &mut out);
     assert_eq!(written.unwrap_or(0), plan.header_len() as usize);
+    let mut cursor = WriteCursor::new(&plan, &out);
+    while let Some(op) = cursor.peek() {
+        assert!(op.len > 0 && op.src + op.len <= len);
+        // An operation may be 4 GiB long; the cuts apply to smaller ones.
+        let len = op.len.min(cut.max(op.len >> 8));
+        cursor.advance(&plan, &out, len);
+    }
     plan.kept()
         .for_each(|range| assert!(range.start < range.end));
 }

@@ -69,26 +69,25 @@ impl Client {
         reply::plan(&self.view(), case.len, &case.payloads, case.limit)
     }
 
-    /// Executes the RDMA Writes of `plan`. Checks that none exceeds a segment or writes a byte
-    /// twice, and that their total length is that of the plan.
-    pub(crate) fn write(&mut self, plan: &ReplyPlan, stream: &[u8], cuts: &[u32]) {
+    /// Executes the RDMA Writes of `plan`, whose header is `header`. Checks that none exceeds a
+    /// segment or writes a byte twice, and that their total length is that of the plan.
+    pub(crate) fn write(&mut self, plan: &ReplyPlan, header: &[u8], stream: &[u8], cuts: &[u32]) {
         let mut written = 0;
         let mut cuts = Cuts::new(cuts);
-        let view = self.header.view(&self.msg);
-        let mut cursor = WriteCursor::new();
-        while let Some(op) = cursor.peek(plan, &view) {
+        let mut cursor = WriteCursor::new(plan, header);
+        while let Some(op) = cursor.peek() {
             assert!(op.len > 0);
             let len = cuts.next(op.len);
             let bytes = &stream[op.src as usize..(op.src + len) as usize];
             // The whole operation must be within the segment.
             self.memory.read(op.handle, op.remote, op.len);
             self.memory.write(op.handle, op.remote, bytes, FRESH);
-            cursor.advance(plan, &view, len);
+            cursor.advance(plan, header, len);
             written += len;
         }
         assert_eq!(plan.written_len(), written);
-        cursor.advance(plan, &view, 1);
-        assert_eq!(cursor.peek(plan, &view), None);
+        cursor.advance(plan, header, 1);
+        assert_eq!(cursor.peek(), None);
     }
 
     /// Returns the contents of a returned chunk. Checks that the bytes beyond its lengths are
@@ -195,14 +194,15 @@ pub(crate) fn check(case: &Case, cuts: &[u32]) -> Verdict {
     prop_assert_eq!(plan.form, form);
     let mut out = [0; 4096];
     let length = encode::reply(&plan, &client.view(), 42, &mut out);
-    client.write(&plan, &stream, cuts);
     if form == Form::Refused {
+        client.write(&plan, &[], &stream, cuts);
         prop_assert_eq!((length, plan.header_len(), plan.inline_len()), (None, 0, 0));
         prop_assert_eq!(plan.kept().count(), 0);
         return Ok(());
     }
     let length = length.expect("too small");
     prop_assert_eq!(length, plan.header_len() as usize);
+    client.write(&plan, &out[..length], &stream, cuts);
     let short = encode::reply(&plan, &client.view(), 42, &mut [0; 4096][..length - 1]);
     prop_assert_eq!(short, None);
 

@@ -25,7 +25,6 @@ pub(crate) fn events() -> impl Strategy<Value = Events> {
         number().prop_map(Event::Retire),
         any::<bool>().prop_map(Event::Send),
     ];
-    // In a deep queue the sequence numbers wrap after two events.
     let depth = pick![0..24u32, any::<u32>(), Just(u32::MAX)];
     (depth, prop::collection::vec(event, 0..200))
 }
@@ -38,15 +37,26 @@ pub(crate) fn check((depth, events): &Events) -> Verdict {
         match *event {
             Event::Post(n) => {
                 let fits = posted - retired + u64::from(n) <= u64::from(*depth);
-                prop_assert_eq!(queue.post(n), fits.then_some(posted as u32));
+                let first = posted.checked_rem(u64::from(*depth)).unwrap_or(0) as usize;
+                prop_assert_eq!(queue.post(n), fits.then_some(first));
                 posted += if fits { n.into() } else { 0 };
             }
             Event::Retire(n) => {
-                let outstanding = retired + u64::from(n) < posted;
-                let count = if outstanding { u64::from(n) + 1 } else { 0 };
-                let seq = (retired as u32).wrapping_add(n);
-                prop_assert_eq!(u64::from(queue.retire(seq)), count);
-                retired += count;
+                let entry = retired + u64::from(n);
+                let slot = entry.checked_rem(u64::from(*depth)).unwrap_or(0) as usize;
+                // The slot may be that of an entry that is further ahead.
+                let before = u64::from(n).checked_rem(u64::from(*depth)).unwrap_or(0);
+                let count = if retired + before < posted {
+                    before + 1
+                } else {
+                    0
+                };
+                prop_assert_eq!(u64::from(queue.up_to(slot)), count);
+                for _ in 0..count.min(64) {
+                    let slot = (retired % u64::from(*depth)) as usize;
+                    prop_assert_eq!(queue.retire(), Some(slot));
+                    retired += 1;
+                }
             }
             Event::Send(holds) => {
                 let signalled = signals.next(holds);
@@ -58,13 +68,13 @@ pub(crate) fn check((depth, events): &Events) -> Verdict {
         prop_assert_eq!(u64::from(queue.outstanding()), outstanding);
         prop_assert_eq!(u64::from(queue.room()), u64::from(*depth) - outstanding);
         prop_assert_eq!(queue.is_empty(), outstanding == 0);
-        prop_assert_eq!(queue.oldest(), (outstanding > 0).then_some(retired as u32));
-        // There is a slot per entry; outstanding entries have different slots.
-        for entry in [retired, retired + outstanding / 2, posted.saturating_sub(1)] {
-            if (retired..posted).contains(&entry) {
-                let slot = (entry % u64::from(*depth)) as usize;
-                prop_assert_eq!(queue.slot(entry as u32), slot);
-            }
+        let oldest = (retired..posted).next();
+        let slot = oldest.map(|entry| (entry % u64::from(*depth)) as usize);
+        prop_assert_eq!(queue.oldest(), slot);
+        // Each entry has the slot behind that of the entry before.
+        if let Some(slot) = slot {
+            let next = ((retired + 1) % u64::from(*depth)) as usize;
+            prop_assert_eq!(queue.next(slot), next);
         }
     }
     Ok(())
