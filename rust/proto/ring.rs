@@ -40,13 +40,18 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.len == 0
     }
 
+    /// Returns true if no slot is empty.
+    pub fn is_full(&self) -> bool {
+        self.len == self.slots.len()
+    }
+
     /// Pushes `item` at the end.
     ///
     /// # Errors
     ///
     /// Returns the item if no slot is empty.
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.len == self.slots.len() {
+        if self.is_full() {
             return Err(item);
         }
         let end = self.behind_head(self.len);

@@ -76,17 +76,19 @@ pub(super) enum Gate<H: Handler, E: Events> {
 ///
 /// # Invariants
 ///
-/// - Memory that posted work requests name belongs to the work at the front of `waiting`, or to
-///   work in `slots`. That work is neither changed nor removed until its last work request has
-///   completed, or until `gate` has no queue pair any more.
-/// - `gate` is dropped before `slots` and `waiting`.
+/// - Memory that posted work requests name belongs to the work in `front`, or to work in `slots`.
+///   That work is neither changed nor removed until its last work request has completed, or until
+///   `gate` has no queue pair any more.
+/// - `gate` is dropped before `slots` and `front`.
 pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     gate: Gate<H, E>,
     queue: SqSlots,
     signals: Signals,
     /// Work that is posted completely.
     slots: Slots<Posted<W>>,
-    /// Work that waits. The work at the front may be posted in part.
+    /// The work that is posted next. It may be posted in part.
+    front: Option<Job<W>>,
+    /// Work that waits behind `front`.
     waiting: Ring<Job<W>>,
     progress: Progress,
     /// Seconds since the creation, as counted by ticks.
@@ -115,6 +117,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             queue: SqSlots::new(depth),
             signals: Signals::new(),
             slots: Slots::new(depth)?,
+            front: None,
             waiting: Ring::with_capacity(waiting)?,
             progress: Progress::new(),
             now: 0,
@@ -145,14 +148,25 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         if let Some(posted) = self.slots.take_any() {
             return Some(posted.work);
         }
-        self.waiting.pop().map(|job| job.work)
+        self.next_job().map(|job| job.work)
+    }
+
+    /// Takes the work that is posted next.
+    #[inline]
+    fn next_job(&mut self) -> Option<Job<W>> {
+        self.front.take().or_else(|| self.waiting.pop())
+    }
+
+    /// Returns an iterator over the work that waits.
+    fn jobs(&self) -> impl Iterator<Item = &Job<W>> {
+        Iterator::chain(self.front.iter(), self.waiting.iter())
     }
 
     /// Returns the load.
     pub(super) fn load(&self) -> Load {
         Load {
             posted: self.queue.outstanding(),
-            waiting: self.waiting.len(),
+            waiting: self.jobs().count(),
             oldest: self.slots.oldest_awaited(self.now),
             behind: self.progress.seconds(),
         }
@@ -162,7 +176,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// around.
     pub(super) fn survey(&self, mut f: impl FnMut(&W)) -> u32 {
         self.slots.work().for_each(|posted| f(&posted.work));
-        self.waiting.iter().for_each(|job| f(&job.work));
+        self.jobs().for_each(|job| f(&job.work));
         self.progress.filled
     }
 
@@ -187,8 +201,19 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         if let Gate::Broken(_) | Gate::Closed = self.gate {
             return Err(Refused::Closed(work));
         }
-        let pushed = self.waiting.push(Job::new(work));
-        pushed.map_err(|job| Refused::Full(job.work))?;
+        if self.waiting.is_full() {
+            return Err(Refused::Full(work));
+        }
+        work.on_queued(&mut self.state);
+        let job = Job::new(work);
+        match self.front {
+            None => self.front = Some(job),
+            // There is room, as was checked.
+            Some(_) => self
+                .waiting
+                .push(job)
+                .map_err(|job| Refused::Full(job.work))?,
+        }
         Ok(self.post())
     }
 
@@ -200,11 +225,15 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             read: 0,
             stop: Stop::Idle,
         };
-        while !self.waiting.is_empty() {
-            match self.step(&mut posting) {
-                Step::Whole => self.retain(),
-                Step::Part => {}
+        while let Gate::Open(_) = self.gate {
+            let Some(mut job) = self.next_job() else {
+                break;
+            };
+            match self.step(&mut job, &mut posting) {
+                Step::Whole => self.retain(job),
+                Step::Part => self.front = Some(job),
                 Step::Stop(stop) => {
+                    self.front = Some(job);
                     posting.stop = stop;
                     break;
                 }
@@ -213,10 +242,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         posting
     }
 
-    /// Posts one chain for the work at the front of the queue.
+    /// Posts one chain for `job`.
     #[inline]
-    fn step(&mut self, posting: &mut Posting) -> Step {
-        let (Gate::Open(qp), Some(job)) = (&mut self.gate, self.waiting.front_mut()) else {
+    fn step(&mut self, job: &mut Job<W>, posting: &mut Posting) -> Step {
+        let Gate::Open(qp) = &mut self.gate else {
             return Step::Stop(Stop::Idle);
         };
         let room = self.queue.room();
@@ -245,14 +274,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         // The slots are filled after posting. The lock is held, so a completion cannot look at them
         // before.
-        // SAFETY: The chain borrows memory from the work only, which keeps it by the type
-        // invariant, or names memory that is never freed.
+        // SAFETY: The chain borrows memory from the work only, which keeps it by the type invariant
+        // as the caller puts the work into `front` or `slots`, or names memory that is never freed.
         let posted = unsafe { qp.post(first, signal) };
         self.fill(first, count, since, signal);
         if let Err(e) = posted {
-            if is_whole {
-                self.retain();
-            }
             return self.fail(e);
         }
         posting.count = posting.count.saturating_add(count);
@@ -309,7 +335,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     fn age(&self, rate: u32) -> Age {
         let posted = self.slots.work().map(|posted| posted.work.amount().bytes);
         // The work at the front may be posted in part.
-        let waiting = self.waiting.iter().map(|job| job.work.amount().bytes);
+        let waiting = self.jobs().map(|job| job.work.amount().bytes);
         let largest = posted.max().max(waiting.max()).unwrap_or(0);
         Age {
             oldest: self.slots.oldest_awaited(self.now),
@@ -329,14 +355,13 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         Step::Stop(Stop::Failed(error))
     }
 
-    /// Moves the work at the front of the queue to the slot of its last work request, which is the
-    /// one that was posted last.
+    /// Moves work to the slot of its last work request, which is the one that was posted last.
     #[inline]
-    fn retain(&mut self) {
-        if let (Some(job), Some(slot)) = (self.waiting.pop(), self.queue.last()) {
-            let Job { work, claim, .. } = job;
-            self.slots.retain(slot, Posted { work, claim });
-        }
+    fn retain(&mut self, job: Job<W>) {
+        let Job { work, claim, .. } = job;
+        // A slot is outstanding, as a work request was posted.
+        let slot = self.queue.last().unwrap_or(0);
+        self.slots.retain(slot, Posted { work, claim });
     }
 
     /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of

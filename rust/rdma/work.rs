@@ -99,7 +99,7 @@ impl From<bool> for Built {
 ///     }
 /// }
 /// ```
-pub trait Work: Send + Sized + 'static {
+pub trait Work: Send + Unpin + Sized + 'static {
     /// Data of the ULP that the spinlock of the `SendQueue` protects.
     type State: Send + Unpin;
 
@@ -108,6 +108,9 @@ pub trait Work: Send + Sized + 'static {
     /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
     /// `room` is not 0, posting fails with `E2BIG`, because the work could never be posted.
     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
+
+    /// Notes that the work is queued, and will be given back.
+    fn on_queued(&self, _state: &mut Self::State) {}
 
     /// Notes that the last work request is built. It is posted next, and the peer may see it.
     fn on_built(&self, _state: &mut Self::State) {}

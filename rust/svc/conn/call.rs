@@ -5,7 +5,6 @@
 //! A Call stays in its Receive buffer, which is posted again when the Call is dropped: once the
 //! last work request of the Reply is built, or when the Call gets no Reply.
 
-use super::credits::CallCredit;
 use crate::svc::lane::loan::Loan;
 use core::cell::Cell;
 use rdma::{
@@ -54,8 +53,8 @@ pub(crate) struct CallState {
     pub(crate) sink: Option<Loan>,
     /// True if nfsd must not drop the Call without a Reply.
     pub(crate) needs_answer: bool,
-    /// The credit that the Call uses.
-    pub(crate) credit: Option<CallCredit>,
+    /// True if the Call uses a credit.
+    pub(crate) has_credit: bool,
     /// The results that nfsd has marked; the first `payload_count` are valid.
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
@@ -85,7 +84,7 @@ impl State for CallState {
     fn reset(&mut self) {
         self.sink = None;
         self.needs_answer = false;
-        self.credit = None;
+        self.has_credit = false;
         self.layout = Layout::Inline;
         self.payload_count = 0;
     }

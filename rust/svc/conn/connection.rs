@@ -16,11 +16,8 @@
 //! the lock.
 
 use super::{
+    account::Balance,
     call::Call,
-    credits::{
-        Balance,
-        CreditAccount, //
-    },
     endpoint::Endpoint, //
 };
 use crate::svc::{
@@ -116,8 +113,6 @@ pub(crate) struct Connection {
     pub(crate) max_credits: u32,
     /// The most Calls at a time: the Receive buffers that `max_credits` and callbacks need.
     pub(crate) max_calls: u32,
-    /// The credits, and the Calls that use them.
-    pub(crate) credits: Arc<CreditAccount>,
     /// The objects that the connections of the device share.
     pub(crate) lane: Arc<Lane<Connection>>,
     /// The counters of the network namespace.
@@ -164,7 +159,6 @@ impl Connection {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
-        let credits = CreditAccount::new(limit, max_calls)?;
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -179,7 +173,6 @@ impl Connection {
                 since: Instant::now(),
                 max_credits: limit,
                 max_calls,
-                credits,
                 lane,
                 counters,
                 offer,
@@ -283,14 +276,6 @@ impl Connection {
         self.follow(next);
     }
 
-    /// Counts a message that costs no credit and matches no waiting callback. Closes the connection
-    /// after too many of them.
-    pub(crate) fn count_unasked(self: &Arc<Self>) {
-        if self.credits.on_unasked().is_err() {
-            self.close(CloseReason::Unasked);
-        }
-    }
-
     /// Returns the item that a queue has refused. Closes the connection if the queue is full: a
     /// client would wait forever for the Reply to a Call that is dropped on an open connection.
     pub(crate) fn take_back<T>(self: &Arc<Self>, refused: Refused<T>, queue: Queue) -> T {
@@ -326,20 +311,15 @@ impl Connection {
     /// Checks the time limits of the connection and its endpoint, `seconds` after the last tick.
     /// The watchdog calls this. May sleep.
     pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
-        let calls = self.credits.balance().calls;
-        let (late, endpoint) = {
+        let (late, endpoint, waited) = {
             let mut state = self.state.lock();
             state.waited = state.waited.saturating_add(seconds);
             let waited = state.waited;
             match &state.phase {
-                Phase::Established(endpoint) => {
-                    let is_silent = calls == 0 && waited > settings::FIRST_CALL_SECONDS.get();
-                    let late = is_silent.then_some(CloseReason::Silent);
-                    (late, Some(endpoint.clone()))
-                }
+                Phase::Established(endpoint) => (None, Some(endpoint.clone()), waited),
                 Phase::Pending(_) => {
                     let is_late = waited > settings::PENDING_SECONDS.get();
-                    (is_late.then_some(CloseReason::AcceptTimeout), None)
+                    (is_late.then_some(CloseReason::AcceptTimeout), None, waited)
                 }
                 Phase::Leaving(_) => {
                     drop(state);
@@ -353,7 +333,14 @@ impl Connection {
         };
         match (late, endpoint) {
             (Some(reason), _) => self.close(reason),
-            (None, Some(endpoint)) => endpoint.tick(seconds),
+            (None, Some(endpoint)) => {
+                // Without the lock, as this takes that of the send queue.
+                let is_silent = endpoint.balance().calls == 0;
+                match is_silent && waited > settings::FIRST_CALL_SECONDS.get() {
+                    true => self.close(CloseReason::Silent),
+                    false => endpoint.tick(seconds),
+                }
+            }
             (None, None) => {}
         }
     }
@@ -371,7 +358,9 @@ impl Connection {
         };
         Snapshot {
             phase,
-            balance: self.credits.balance(),
+            balance: endpoint
+                .as_ref()
+                .map_or_else(Balance::default, |endpoint| endpoint.balance()),
             endpoint,
         }
     }

@@ -10,6 +10,11 @@
 //! Any process context, completions included; functions that may sleep say so.
 
 use super::{
+    account::{
+        Account,
+        Balance,
+        Start, //
+    },
     call::Call,
     callbacks::Callbacks,
     connection::Connection,
@@ -23,14 +28,17 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    lane::reply::Reply,
+    lane::reply::{
+        Kind,
+        Reply, //
+    },
     settings::{
         self,
         ReplyPages, //
     },
 };
 use kernel::{
-    new_spinlock,
+    impl_has_work, new_spinlock, new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -39,6 +47,10 @@ use kernel::{
         },
         Arc,
         SpinLock, //
+    },
+    workqueue::{
+        self,
+        WorkItem, //
     },
 };
 use rdma::{
@@ -54,7 +66,13 @@ use rdma::{
 };
 use sunrpc::callback::SLOTS;
 use support::page::PAGE_SIZE;
-use svcrdma_proto::cm::Thresholds;
+use svcrdma_proto::{
+    cm::Thresholds,
+    credits::{
+        Credits,
+        Overrun, //
+    },
+};
 
 /// The parameters of a new endpoint.
 pub(crate) struct Parts {
@@ -98,13 +116,37 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(crate) callbacks: Callbacks,
     /// The pages that the Replies hold.
-    space: Space,
+    space: Arc<Space>,
+    /// The most credits that the Receive queue has room for.
+    max_credits: u32,
     /// The pages of Calls that nfsd has not taken. The lock is taken before that of the pool.
     #[pin]
     pub(crate) quota: SpinLock<Quota>,
-    /// The posted and the waiting work.
+    /// The posted and the waiting work, and the account of the connection.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
+    /// The work that changes the number of Receive buffers.
+    #[pin]
+    work: workqueue::Work<Endpoint>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Endpoint { self.work }
+}
+
+impl WorkItem for Endpoint {
+    type Pointer = Arc<Endpoint>;
+
+    /// Makes the Receive buffers that the credits ask for. After a tick of the watchdog, also frees
+    /// buffers that are not needed. May sleep.
+    fn run(this: Arc<Endpoint>) {
+        if this.receives.is_due() {
+            this.resize(Credits::look);
+            this.receives.pool().trim();
+        } else {
+            this.resize(|credits| credits.wanted());
+        }
+    }
 }
 
 impl Endpoint {
@@ -123,7 +165,10 @@ impl Endpoint {
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let send_queue = SendQueue::new(&Size { depth, waiting }, ())?;
+        let space = Arc::new(Space::new(connection.lane.held.clone()), GFP_KERNEL)?;
+        let account = Account::new(connection.max_credits, connection.max_calls, space.clone())?;
+        let send_queue = SendQueue::new(&Size { depth, waiting }, account)?;
+        let max_credits = receives.most_credits();
         Arc::pin_init(
             pin_init!(Self {
                 connection,
@@ -135,9 +180,11 @@ impl Endpoint {
                 failed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
                 callbacks <- Callbacks::new(),
-                space: Space::new(),
+                space,
+                max_credits,
                 quota <- new_spinlock!(quota, "svcrdma quota"),
                 send_queue <- send_queue,
+                work <- new_work!("svcrdma receives"),
             }),
             GFP_KERNEL,
         )
@@ -181,46 +228,131 @@ impl Endpoint {
         }
     }
 
-    /// Counts the pages of a Reply that is about to be queued, until [`Self::put_reply`].
-    pub(crate) fn hold(&self, reply: &Reply) {
-        self.space.take(&self.connection.lane.held, reply.pages());
+    /// Takes the context of a Reply back, after the Send has completed or the Reply was flushed.
+    /// Wakes nfsd if it waits for the pages.
+    pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
+        let pages = reply.pages();
+        // Without the lock, as this releases pages.
+        let kept = match reply.kind() {
+            Kind::Reply => {
+                if let Some(page_region) = reply.clear() {
+                    self.connection.lane.pool.put_page_region(page_region);
+                }
+                self.send_queue.with_state(|account| {
+                    account.space.put(pages);
+                    account.keep(reply)
+                })
+            }
+            Kind::Answer | Kind::Callback => {
+                self.send_queue
+                    .with_state(|account| account.space.put(pages));
+                Some(reply)
+            }
+        };
+        if let Some(reply) = kept {
+            self.connection.lane.pool.put_reply(reply);
+        }
+        self.wake();
     }
 
-    /// Returns the context of a Reply to the pool, after the Send has completed or the Reply could
-    /// not be queued. Wakes nfsd if it waits for the pages.
-    pub(crate) fn put_reply(&self, reply: KBox<Reply>) {
-        let pages = reply.pages();
-        self.connection.lane.pool.put_reply(reply);
-        if self.space.put(&self.connection.lane.held, pages) {
+    /// Wakes nfsd if it waits for pages of Replies, some of which were released.
+    pub(crate) fn wake(&self) {
+        if self.space.should_wake() {
             self.connection.inbox.wake();
+        }
+    }
+
+    /// Returns the idle contexts to the pool: those that were idle since the last call, or all if
+    /// `is_ending`.
+    pub(crate) fn trim_replies(&self, is_ending: bool) {
+        let pool = &self.connection.lane.pool;
+        let take = |account: &mut Account| {
+            account.space.trim();
+            match is_ending {
+                true => account.take_context(),
+                false => account.surplus(),
+            }
+        };
+        while let Some(reply) = self.send_queue.with_state(take) {
+            pool.put_reply(reply);
         }
     }
 
     /// Returns true if nfsd may take another Call, see [`Space::allows_call`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
-        self.space.allows_call(
-            &self.connection.lane.held,
-            ReplyPages::now(),
-            running,
-            || waits.inc(),
-        )
+        self.space
+            .allows_call(ReplyPages::now(), running, || waits.inc())
     }
 
-    /// Counts the Reply to a Call. Returns the credits to grant with it, and queues the making of
-    /// more Receive buffers when the grant needs them.
-    pub(crate) fn count_reply(&self) -> u32 {
-        let grant = self.connection.credits.on_reply(self.most_credits());
-        if grant.needs_buffers {
-            self.receives.grow_later();
+    /// Counts a Call, which asks for `requested` credits, see [`Account::on_call`].
+    pub(crate) fn on_call(&self, requested: Option<u32>) -> Result<(), Overrun> {
+        self.send_queue
+            .with_state(|account| account.on_call(requested))
+    }
+
+    /// Ends a Call that gets no Reply.
+    pub(crate) fn end_call(&self, call: &mut Call) {
+        if core::mem::replace(&mut call.has_credit, false) {
+            self.send_queue
+                .with_state(|account| account.credits.on_end());
         }
-        grant.credits
+    }
+
+    /// Begins the Reply to a Call. Queues the making of more Receive buffers when the grant needs
+    /// them.
+    pub(crate) fn start_reply(self: &Arc<Self>) -> Start {
+        let most = self.most_credits();
+        let start = self.send_queue.with_state(|account| account.start(most));
+        if start.needs_buffers {
+            self.grow_later();
+        }
+        start
+    }
+
+    /// Counts an error Reply. Returns the credits that it grants.
+    pub(crate) fn grant(&self) -> u32 {
+        let most = self.most_credits();
+        self.send_queue
+            .with_state(|account| account.credits.on_reply(most))
     }
 
     /// Returns the most credits that the client may have, regardless of the Receive buffers.
     fn most_credits(&self) -> u32 {
-        let most = settings::CREDITS.get().min(self.receives.most_credits());
+        let most = settings::CREDITS.get().min(self.max_credits);
         most.min(self.connection.most_credits())
+    }
+
+    /// Returns the state of the account.
+    pub(crate) fn balance(&self) -> Balance {
+        self.send_queue.with_state(|account| account.balance())
+    }
+
+    /// Queues the work that makes more buffers. In any context.
+    pub(crate) fn grow_later(self: &Arc<Self>) {
+        // An error means that the work is queued already.
+        let _ = self.connection.queue.enqueue(self.clone());
+    }
+
+    /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
+    pub(crate) fn bind(&self) {
+        self.receives.bind();
+        self.resize(|credits| credits.backed());
+    }
+
+    /// Changes the number of Receive buffers to what `wanted` credits need. Surplus buffers are
+    /// freed later. May sleep.
+    // Out of line, to keep the frame out of the watchdog's tick.
+    #[inline(never)]
+    fn resize(&self, wanted: impl FnOnce(&mut Credits) -> u32) {
+        let resizing = self.receives.lock();
+        let callbacks = resizing.callbacks(self.balance().backed);
+        let wanted = self
+            .send_queue
+            .with_state(|account| wanted(&mut account.credits));
+        let backed = resizing.resize(wanted, callbacks);
+        self.send_queue
+            .with_state(|account| account.credits.set_backed(backed));
     }
 
     /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
@@ -266,7 +398,15 @@ impl Endpoint {
     /// Counts a message that matches no waiting callback.
     pub(crate) fn ignore(&self) {
         self.connection.counters.ignored.inc();
-        self.connection.count_unasked();
+        self.count_unasked();
+    }
+
+    /// Counts a message that costs no credit and matches no waiting callback. Closes the connection
+    /// after too many of them.
+    pub(crate) fn count_unasked(&self) {
+        if self.send_queue.with_state(Account::on_unasked).is_err() {
+            self.connection.close(CloseReason::Unasked);
+        }
     }
 
     /// Returns the amount of unfinished work.
@@ -314,7 +454,7 @@ impl Endpoint {
     /// `seconds` have passed since the last tick. May sleep.
     // Out of line: its caller's frame is large.
     #[inline(never)]
-    pub(crate) fn tick(&self, seconds: u32) {
+    pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
         if self.failed.load(Relaxed) {
             self.connection.close(CloseReason::QueuePair);
             return;
@@ -329,7 +469,9 @@ impl Endpoint {
         }
         self.callbacks.tick(seconds);
         self.resume_callbacks();
-        self.receives.tick();
+        self.trim_replies(false);
+        self.receives.set_due();
+        self.grow_later();
         match self.send_queue.tick(seconds, settings::MINIMUM_RATE.get()) {
             Ok(age) => self.judge(&age),
             Err(e) => self.connection.close(CloseReason::Post(e.to_errno())),

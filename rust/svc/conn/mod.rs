@@ -9,10 +9,10 @@
 //!   the connection begins to close.
 //! - [`connection`] is the state that the other two share.
 
+pub(crate) mod account;
 pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
-pub(crate) mod credits;
 pub(crate) mod endpoint;
 mod events;
 pub(crate) mod quota;

@@ -10,16 +10,13 @@
 //!
 //! # Locking
 //!
-//! A mutex serialises changes of the number of buffers. The credits are read and updated under that
-//! mutex, so that no change is based on a stale number. The lock of the credits is a leaf.
+//! A mutex serialises changes of the number of buffers. The endpoint reads and updates the credits
+//! under that mutex, so that no change is based on a stale number.
 
-use super::{
-    call::CallState,
-    credits::CreditAccount, //
-};
+use super::call::CallState;
 use crate::svc::settings;
 use kernel::{
-    impl_has_work, new_mutex, new_work, pr_warn_once,
+    new_mutex, pr_warn_once,
     prelude::*,
     sync::{
         atomic::{
@@ -29,73 +26,47 @@ use kernel::{
             Release, //
         },
         Arc,
-        Mutex, //
-    },
-    workqueue::{
-        Work,
-        WorkItem, //
+        Mutex,
+        MutexGuard, //
     },
 };
 use rdma::receive_pool::ReceivePool;
 use sunrpc::callback::SLOTS;
-use support::workqueue::OwnedQueue;
-use svcrdma_proto::receives::backed;
+use svcrdma_proto::{
+    credits::START,
+    receives::backed, //
+};
 
 /// The Receive buffers of a connection. The endpoint owns them.
 #[pin_data]
 pub(crate) struct Receives {
-    credits: Arc<CreditAccount>,
     pool: Arc<ReceivePool<CallState>>,
     /// True once nfsd has bound a backchannel.
     is_bound: AtomicFlag,
     /// True if there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
-    /// True if the next run of the work must do what the watchdog asks for. Set by [`Self::tick`].
+    /// True if the next change must do what the watchdog asks for.
     is_due: AtomicFlag,
-    queue: Arc<OwnedQueue>,
     #[pin]
     resizing: Mutex<()>,
-    #[pin]
-    work: Work<Receives>,
 }
 
-impl_has_work! {
-    impl HasWork<Self> for Receives { self.work }
-}
-
-impl WorkItem for Receives {
-    type Pointer = Arc<Receives>;
-
-    /// Makes the buffers that the credits ask for. After a tick of the watchdog, also frees buffers
-    /// that are not needed. May sleep.
-    fn run(this: Arc<Receives>) {
-        if this.is_due.xchg(false, Full) {
-            this.resize(CreditAccount::tick);
-            this.pool.trim();
-        } else {
-            this.resize(CreditAccount::wanted);
-        }
-    }
+/// The right to change the number of buffers.
+pub(crate) struct Resizing<'a> {
+    receives: &'a Receives,
+    _guard: MutexGuard<'a, ()>,
 }
 
 impl Receives {
-    /// Creates an empty set of buffers, which will be in `pool`. `queue` runs the work that makes
-    /// and frees buffers. May sleep.
-    pub(crate) fn new(
-        pool: Arc<ReceivePool<CallState>>,
-        credits: Arc<CreditAccount>,
-        queue: Arc<OwnedQueue>,
-    ) -> Result<Arc<Self>> {
+    /// Creates an empty set of buffers, which will be in `pool`. May sleep.
+    pub(crate) fn new(pool: Arc<ReceivePool<CallState>>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                credits,
                 pool,
                 is_bound: AtomicFlag::new(false),
                 takes_callbacks: AtomicFlag::new(false),
                 is_due: AtomicFlag::new(false),
-                queue,
                 resizing <- new_mutex!((), "svcrdma resizing"),
-                work <- new_work!("svcrdma receives"),
             }),
             GFP_KERNEL,
         )
@@ -112,27 +83,22 @@ impl Receives {
         backed(max, SLOTS)
     }
 
-    /// Makes and posts the first buffers of a new queue pair, regardless of the budget. May sleep.
+    /// Makes and posts the first buffers of a new queue pair with up to `limit` credits, regardless
+    /// of the budget. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or an error of the DMA mapping.
-    pub(crate) fn begin(&self) -> Result {
+    pub(crate) fn begin(&self, limit: u32) -> Result {
         let _resizing = self.resizing.lock();
-        let (_, made) = self.pool.resize(self.credits.backed(), 0, None);
+        let (_, made) = self.pool.resize(START.min(limit).max(1), 0, None);
         made
     }
 
-    /// Queues the work that makes more buffers. In any context.
-    pub(crate) fn grow_later(self: &Arc<Self>) {
-        // An error means that the work is queued already.
-        let _ = self.queue.enqueue(self.clone());
-    }
-
-    /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
+    /// Records that nfsd has bound a backchannel. The next change makes buffers for replies to
+    /// callbacks.
     pub(crate) fn bind(&self) {
         self.is_bound.store(true, Release);
-        self.resize(CreditAccount::backed);
     }
 
     /// Returns true if there are buffers for replies to callbacks. In any context.
@@ -140,43 +106,53 @@ impl Receives {
         self.takes_callbacks.load(Acquire)
     }
 
-    /// Queues the work that adjusts the number of buffers. The watchdog calls this under the mutex
-    /// of the table of connections, which connect requests need, so the work itself must not run
-    /// here.
-    pub(crate) fn tick(self: &Arc<Self>) {
+    /// Records that the next change must do what the watchdog asks for.
+    pub(crate) fn set_due(&self) {
         self.is_due.store(true, Release);
-        self.grow_later();
     }
 
-    /// Changes the number of buffers to what `wanted` credits need. Surplus buffers are freed
-    /// later. May sleep.
-    // Out of line, to keep the frame out of the watchdog's tick.
-    #[inline(never)]
-    fn resize(&self, wanted: impl FnOnce(&CreditAccount) -> u32) {
-        let _resizing = self.resizing.lock();
-        let callbacks = self.callbacks();
+    /// Returns true once after [`Self::set_due`].
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due.xchg(false, Full)
+    }
+
+    /// Waits for the right to change the number of buffers. May sleep.
+    pub(crate) fn lock(&self) -> Resizing<'_> {
+        Resizing {
+            receives: self,
+            _guard: self.resizing.lock(),
+        }
+    }
+}
+
+impl Resizing<'_> {
+    /// Changes the number of buffers to what `wanted` credits and `callbacks` replies to callbacks
+    /// need. Surplus buffers are freed later. Returns the number of credits that buffers back. May
+    /// sleep.
+    pub(crate) fn resize(&self, wanted: u32, callbacks: u32) -> u32 {
         let limit = Some(settings::RECEIVE_BUFFERS.get());
-        let (backed, made) = self.pool.resize(wanted(&self.credits), callbacks, limit);
-        self.credits.set_backed(backed);
+        let (backed, made) = self.receives.pool.resize(wanted, callbacks, limit);
         warn_if_short(made);
+        backed
     }
 
     /// Returns the number of replies to callbacks that buffers exist for. Makes the buffers,
-    /// regardless of the budget, if a backchannel is bound. Under the mutex; may sleep.
-    fn callbacks(&self) -> u32 {
-        if self.takes_callbacks() {
+    /// regardless of the budget, if a backchannel is bound; `backed` credits stay backed. May sleep.
+    pub(crate) fn callbacks(&self, backed: u32) -> u32 {
+        let receives = self.receives;
+        if receives.takes_callbacks() {
             return SLOTS;
         }
-        if !self.is_bound.load(Acquire) {
+        if !receives.is_bound.load(Acquire) {
             return 0;
         }
-        let (_, made) = self.pool.resize(self.credits.backed(), SLOTS, None);
+        let (_, made) = receives.pool.resize(backed, SLOTS, None);
         let is_made = made.is_ok();
         warn_if_short(made);
         if !is_made {
             return 0;
         }
-        self.takes_callbacks.store(true, Release);
+        receives.takes_callbacks.store(true, Release);
         SLOTS
     }
 }

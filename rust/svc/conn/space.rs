@@ -11,62 +11,99 @@
 //!
 //! - sunrpc counts the Calls in its threads (`xpt_nr_rqsts`) from before `xpo_recvfrom` until after
 //!   `xpo_sendto`, a drop or a deferral. It then enqueues the connection (`svc_xprt_release`).
-//! - When a Reply releases its pages, [`Space::put`] tells the caller to wake nfsd.
+//! - When a Reply has released its pages, [`Space::should_wake`] tells the caller to wake nfsd.
 //!
 //! So there is no list of connections that wait for space.
 //!
 //! # Context
 //!
-//! Any; takes no lock.
+//! Any; takes no lock. The functions that change the number of pages are called under the lock of
+//! the send queue, which serialises them. They draw pages of the device in batches, so that a Reply
+//! rarely touches what all connections share.
 
 use crate::svc::{
     lane::held::Held,
     settings::ReplyPages, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    AtomicFlag,
-    Full,
-    Relaxed, //
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        AtomicFlag,
+        Full,
+        Relaxed, //
+    },
+    barrier::smp_mb,
+    Arc, //
 };
 use svcrdma_proto::space::Standing;
 
-/// The space of a connection. The endpoint owns it.
+/// The number of pages that a connection draws at a time.
+const BATCH: i32 = 16;
+
+/// The space of a connection.
 pub(crate) struct Space {
     /// Pages that the Replies hold.
     held: Atomic<i32>,
+    /// Pages that count in `device`: at least `held`.
+    drawn: Atomic<i32>,
+    /// The pages of all connections.
+    device: Arc<Held>,
     /// True if nfsd was refused a Call and is to be woken.
     needs_wake: AtomicFlag,
 }
 
 impl Space {
     /// Returns a space in which no Reply holds pages.
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(device: Arc<Held>) -> Self {
         Self {
             held: Atomic::new(0),
+            drawn: Atomic::new(0),
+            device,
             needs_wake: AtomicFlag::new(false),
         }
     }
 
-    /// Counts the `pages` pages of a Reply that is queued.
-    pub(crate) fn take(&self, device: &Held, pages: usize) {
-        let pages = count(pages);
-        device.add(pages);
-        // Before sunrpc counts the Call as done, so that the connection never seems idle in
-        // between.
-        self.held.fetch_add(pages, Full);
+    /// Counts the `pages` pages of a Reply that is queued. Under the lock of the send queue.
+    #[inline]
+    pub(crate) fn take(&self, pages: usize) {
+        let held = self.held.load(Relaxed).saturating_add(count(pages));
+        let lacking = held.saturating_sub(self.drawn.load(Relaxed));
+        if lacking > 0 {
+            self.draw(lacking.max(BATCH));
+        }
+        self.held.store(held, Relaxed);
     }
 
-    /// Releases the `pages` pages of a Reply. Returns true if the caller must wake nfsd.
-    pub(crate) fn put(&self, device: &Held, pages: usize) -> bool {
-        let pages = count(pages);
-        if pages == 0 {
-            return false;
+    /// Releases the `pages` pages of a Reply. Under the lock of the send queue. The caller calls
+    /// [`Self::should_wake`] after it has released the lock.
+    #[inline]
+    pub(crate) fn put(&self, pages: usize) {
+        let held = self.held.load(Relaxed).saturating_sub(count(pages));
+        self.held.store(held, Relaxed);
+        let spare = self.drawn.load(Relaxed).saturating_sub(held);
+        if spare > 2 * BATCH {
+            self.draw(BATCH.saturating_sub(spare));
         }
-        device.add(-pages);
-        // A full barrier: either this load sees the flag, or the thread that sets it sees the
-        // released pages.
-        self.held.fetch_add(-pages, Full);
+    }
+
+    /// Gives the pages back that no Reply holds. Under the lock of the send queue.
+    pub(crate) fn trim(&self) {
+        let held = self.held.load(Relaxed);
+        self.draw(held.saturating_sub(self.drawn.load(Relaxed)));
+    }
+
+    /// Draws `pages` pages of the device, or gives pages back if the number is negative.
+    fn draw(&self, pages: i32) {
+        self.device.add(pages);
+        let drawn = self.drawn.load(Relaxed).saturating_add(pages);
+        self.drawn.store(drawn, Relaxed);
+    }
+
+    /// Returns true if the caller, which has released pages, must wake nfsd.
+    #[inline]
+    pub(crate) fn should_wake(&self) -> bool {
+        // Either this load sees the flag, or the thread that sets it sees the released pages.
+        smp_mb(Full);
         self.needs_wake.load(Relaxed) && self.needs_wake.xchg(false, Full)
     }
 
@@ -74,19 +111,18 @@ impl Space {
     /// nfsd was last woken. `running` returns the number of Calls in nfsd threads.
     pub(crate) fn allows_call(
         &self,
-        device: &Held,
         limits: ReplyPages,
         running: impl Fn() -> i32,
         on_refused: impl FnOnce(),
     ) -> bool {
-        if self.fits(device, limits, running()) {
+        if self.fits(limits, running()) {
             return true;
         }
         // The end of a Reply and the end of a Call each cause another call of this function after
         // their own change. If both end at a time, the barrier makes one of them see the change of
         // the other.
         let was_refused = self.needs_wake.xchg(true, Full);
-        let fits = self.fits(device, limits, running());
+        let fits = self.fits(limits, running());
         if !fits && !was_refused {
             on_refused();
         }
@@ -94,12 +130,12 @@ impl Space {
     }
 
     /// Returns true if the connection has space now.
-    fn fits(&self, device: &Held, limits: ReplyPages, running: i32) -> bool {
+    fn fits(&self, limits: ReplyPages, running: i32) -> bool {
         let standing = Standing {
             running,
             held: self.held.load(Relaxed),
             limit: limits.connection,
-            left: device.left(limits.device),
+            left: self.device.left(limits.device),
         };
         standing.has_space()
     }

@@ -6,14 +6,16 @@
 //! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
 
 use super::{
+    account::Account,
     call::{
         self,
         Call, //
     },
-    credits::CallCredit, //
 };
-use crate::svc::lane::reply::Reply;
-use core::cell::Cell;
+use crate::svc::lane::reply::{
+    Kind,
+    Reply, //
+};
 use kernel::prelude::*;
 use rdma::{
     chain::Chain,
@@ -32,9 +34,13 @@ pub(crate) const CHAIN: usize = 10;
 pub(crate) enum Work {
     /// The RDMA Reads of a Call.
     Read(Call),
-    /// A Reply or a callback, and the credit that the Call uses until the last work request of its
-    /// Reply is built.
-    Reply(KBox<Reply>, Cell<Option<CallCredit>>),
+    /// A Reply or a callback.
+    Reply {
+        /// The context.
+        reply: KBox<Reply>,
+        /// True if the Call uses a credit, until the last work request of the Reply is built.
+        has_credit: bool,
+    },
 }
 
 /// The end of a piece of work.
@@ -47,25 +53,55 @@ pub(crate) enum Outcome {
 }
 
 impl work::Work for Work {
-    type State = ();
+    type State = Account;
 
     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
         match self {
             Work::Read(call) => call::build_reads(call, chain, room),
-            Work::Reply(reply, _) => reply.build(chain, room),
+            Work::Reply { reply, .. } => reply.build(chain, room),
         }
     }
 
-    fn on_built(&self, (): &mut ()) {
-        if let Work::Reply(_, credit) = self {
-            credit.set(None);
+    #[inline]
+    fn on_queued(&self, account: &mut Account) {
+        if let Work::Reply { reply, .. } = self {
+            account.space.take(reply.pages());
         }
+    }
+
+    #[inline]
+    fn on_built(&self, account: &mut Account) {
+        if let Work::Reply {
+            has_credit: true, ..
+        } = self
+        {
+            account.credits.on_end();
+        }
+    }
+
+    #[inline]
+    fn retire(self, account: &mut Account) -> Option<Self> {
+        let Work::Reply {
+            mut reply,
+            has_credit,
+        } = self
+        else {
+            return Some(self);
+        };
+        if reply.kind() != Kind::Reply || reply.holds_pages() || account.is_full() {
+            return Some(Work::Reply { reply, has_credit });
+        }
+        account.space.put(reply.pages());
+        reply.reset();
+        account
+            .keep(reply)
+            .map(|reply| Work::Reply { reply, has_credit })
     }
 
     fn holds_resources(&self) -> bool {
         match self {
             Work::Read(_) => true,
-            Work::Reply(reply, _) => reply.holds_pages(),
+            Work::Reply { reply, .. } => reply.holds_pages(),
         }
     }
 
@@ -75,7 +111,7 @@ impl work::Work for Work {
                 bytes: call.layout.sink_len(),
                 filled: call.layout.pages(),
             },
-            Work::Reply(reply, _) => Amount {
+            Work::Reply { reply, .. } => Amount {
                 bytes: reply.bytes(),
                 filled: 0,
             },

@@ -175,7 +175,7 @@ impl Device {
         let mut unanswered = 0u32;
         self.lane.for_each(|connection| {
             connection.tick(seconds);
-            unanswered = unanswered.saturating_add(connection.credits.balance().unanswered);
+            unanswered = unanswered.saturating_add(connection.snapshot().balance.unanswered);
         });
         self.unanswered.store(unanswered, Relaxed);
         match self.lane.pool.check_reserve() {

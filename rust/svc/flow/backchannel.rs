@@ -46,8 +46,8 @@ impl Back for Endpoint {
             return Ok(());
         }
         if !self.receives.takes_callbacks() {
-            // Memory was short when the buffers for answers were to be allocated.
-            self.receives.grow_later();
+            // Memory was short when the buffers for answers were to be allocated. The watchdog
+            // repeats that.
             return Err(compat::enobufs());
         }
         let patience = settings::STALL_SECONDS.get();

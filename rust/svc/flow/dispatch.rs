@@ -24,6 +24,7 @@ use crate::svc::{
             Work, //
         },
     },
+    lane::reply::Kind,
 };
 use kernel::sync::{
     atomic::Relaxed,
@@ -75,6 +76,7 @@ impl Handler for Endpoint {
                 finish(this, work, Outcome::Done);
             }
         }
+        this.wake();
     }
 
     fn failed(this: ArcBorrow<'_, Self>) {
@@ -91,8 +93,8 @@ impl Handler for Endpoint {
 pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
     match work {
         Work::Read(call) => read::finish(&endpoint.into(), call, outcome),
-        Work::Reply(reply, _) => {
-            if reply.is_call() {
+        Work::Reply { reply, .. } => {
+            if reply.kind() == Kind::Callback {
                 endpoint.callbacks.end();
             }
             endpoint.put_reply(reply);

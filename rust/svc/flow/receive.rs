@@ -21,7 +21,6 @@ use crate::svc::{
     close_reason::CloseReason,
     conn::{
         call::Call,
-        credits::CallCredit,
         endpoint::Endpoint, //
     },
 };
@@ -55,8 +54,8 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
     match decode(message, &mut state.header) {
         Ok(Received::Call(view)) => {
             connection.counters.calls.inc();
-            state.credit = take_credit(endpoint, Some(view.header().credits));
-            if state.credit.is_none() {
+            state.has_credit = take_credit(endpoint, Some(view.header().credits));
+            if !state.has_credit {
                 connection.counters.calls_dropped.inc();
                 return;
             }
@@ -81,24 +80,24 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
 /// because its sender may have sent it as a Call.
 fn malformed(endpoint: &Arc<Endpoint>, mut call: Call, error: DecodeError) {
     if error.answer() == Answer::Drop {
-        endpoint.connection.count_unasked();
+        endpoint.count_unasked();
     } else {
-        call.credit = take_credit(endpoint, None);
-        if call.credit.is_none() {
+        call.has_credit = take_credit(endpoint, None);
+        if !call.has_credit {
             return;
         }
     }
     refuse(endpoint, call, error);
 }
 
-/// Takes a credit for a Call that requests `requested` credits. Returns `None`, and closes the
+/// Takes a credit for a Call that requests `requested` credits. Returns false, and closes the
 /// connection, if the client has no credit left.
-fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> Option<CallCredit> {
-    let credit = endpoint.connection.credits.on_call(requested).ok();
-    if credit.is_none() {
+fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> bool {
+    let counted = endpoint.on_call(requested);
+    if counted.is_err() {
         endpoint.connection.close(CloseReason::CreditOverrun);
     }
-    credit
+    counted.is_ok()
 }
 
 fn trace_call(endpoint: &Endpoint, view: &View<'_>, layout: &Layout, len: usize) {

@@ -19,7 +19,6 @@ use crate::svc::{
     },
     lane::reply::Reply, //
 };
-use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -68,11 +67,14 @@ pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
 /// - `ENOMEM`: no memory for the Reply.
 /// - `ENODEV`: the device is gone.
 /// - Those of [`Results::take_result`] and of the mapping.
-fn build(endpoint: &Endpoint, call: &Call, results: Results<'_>) -> Result<KBox<Reply>> {
-    let credits = endpoint.count_reply();
+fn build(endpoint: &Arc<Endpoint>, call: &Call, results: Results<'_>) -> Result<KBox<Reply>> {
+    let start = endpoint.start_reply();
     let pool = &endpoint.connection.lane.pool;
-    let mut reply = pool.reply()?;
-    match prepare(endpoint, &mut reply, call, credits, results) {
+    let mut reply = match start.context {
+        Some(reply) => reply,
+        None => pool.reply()?,
+    };
+    match prepare(endpoint, &mut reply, call, start.credits, results) {
         Ok(()) => Ok(reply),
         Err(e) => {
             pool.put_reply(reply);
@@ -109,19 +111,31 @@ fn prepare(
     let (inline, written) = (plan.inline_len(), plan.written_len());
     trace::reply(endpoint.connection.number(), xid, len, inline, credits);
     reply.set_plan(plan, invalidate);
-    reply.set_results(&view, credits, endpoint.copies, results, |results| {
-        take_pages(endpoint, results)
-    })?;
+    reply.set_results(
+        &view,
+        credits,
+        endpoint.copies,
+        results,
+        |results, spare| take_pages(endpoint, results, spare),
+    )?;
     if written > 0 {
         endpoint.connection.counters.write_bytes.add(written);
     }
     Ok(())
 }
 
-/// Moves the pages of the results to a page region, and maps the page region for the device.
-fn take_pages(endpoint: &Endpoint, results: Results<'_>) -> Result<KBox<PageRegion>> {
+/// Moves the pages of the results to the page region `spare` or to one of the pool, and maps it for
+/// the device.
+fn take_pages(
+    endpoint: &Endpoint,
+    results: Results<'_>,
+    spare: Option<KBox<PageRegion>>,
+) -> Result<KBox<PageRegion>> {
     let lane = &endpoint.connection.lane;
-    let mut pages = lane.pool.page_region(results.result_pages())?;
+    let mut pages = match spare {
+        Some(pages) => pages,
+        None => lane.pool.page_region(results.result_pages())?,
+    };
     let taken = results
         .take_result(pages.stream_mut())
         .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
@@ -172,7 +186,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     };
     connection.counters.error_replies.inc();
-    reply.set_error(answer, endpoint.count_reply());
+    reply.set_error(answer, endpoint.grant());
     submit(endpoint, reply, call);
 }
 
@@ -182,11 +196,10 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
 /// send another message.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
     endpoint.connection.counters.replies.inc();
-    endpoint.hold(&reply);
-    let credit = Cell::new(call.credit.take());
+    let has_credit = core::mem::replace(&mut call.has_credit, false);
     drop(call);
-    if let Err(Work::Reply(reply, _)) = endpoint.submit(Work::Reply(reply, credit)) {
-        endpoint.put_reply(reply);
+    if let Err(Work::Reply { reply, .. }) = endpoint.submit(Work::Reply { reply, has_credit }) {
+        endpoint.connection.lane.pool.put_reply(reply);
     }
     endpoint.on_replied();
 }
@@ -199,8 +212,11 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
 /// `ENOTCONN` if the connection is closing, otherwise `ENOBUFS`.
 pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
     let call = match endpoint.callbacks.begin() {
-        true => match endpoint.submit(Work::Reply(call, Cell::new(None))) {
-            Err(Work::Reply(call, _)) => {
+        true => match endpoint.submit(Work::Reply {
+            reply: call,
+            has_credit: false,
+        }) {
+            Err(Work::Reply { reply: call, .. }) => {
                 endpoint.callbacks.end();
                 call
             }

@@ -66,6 +66,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     let id = endpoint
         .send_queue
         .shut(|work| finish(borrow, work, Outcome::Flushed));
+    endpoint.trim_replies(true);
     while let Some(call) = endpoint.take_unread() {
         discard(connection, call);
     }

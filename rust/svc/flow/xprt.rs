@@ -82,7 +82,8 @@ impl Connect for Xprt {
         send::send(&self.endpoint, call, results);
     }
 
-    fn release(&self, call: Call) {
+    fn release(&self, mut call: Call) {
+        self.endpoint.end_call(&mut call);
         if call.needs_answer {
             self.endpoint.note_dropped();
         }
@@ -99,7 +100,7 @@ impl Connect for Xprt {
 
     fn bind(&self, channel: Channel) {
         if self.endpoint.connection.bind(channel) {
-            self.endpoint.receives.bind();
+            self.endpoint.bind();
         }
     }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Held pages: the number of pages in the Replies of a device's connections, send buffers included.
+//!
+//! Connections draw pages in batches, so the number includes up to two batches more for each
+//! connection that is busy.
 
 use kernel::sync::atomic::{
     Atomic,

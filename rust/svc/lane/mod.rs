@@ -67,7 +67,7 @@ pub(crate) struct Lane<C: Tenant> {
     /// The budget of Receive buffers.
     pub(crate) receives: Arc<Budget>,
     /// The number of pages in Replies.
-    pub(crate) held: Held,
+    pub(crate) held: Arc<Held>,
     /// The connections that closed last.
     pub(crate) history: History,
     /// True if a peer may confirm a disconnect after the queue pair is destroyed. False on iWARP.
@@ -97,12 +97,13 @@ impl<C: Tenant> Lane<C> {
         let pool = Pool::new()?;
         let history = History::new()?;
         let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
+        let held = Arc::new(Held::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 table <- new_mutex!(table, "svcrdma connections"),
                 pool,
                 receives,
-                held: Held::new(),
+                held,
                 history,
                 has_confirmations,
                 queue,

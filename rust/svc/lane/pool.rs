@@ -168,8 +168,8 @@ impl<W: Waiter> Pool<W> {
         self.inner.lock().pd.clone()
     }
 
-    /// Returns a context for nfsd's Reply, allocating one if the pool is down to
-    /// [`REPLY_WATERMARK`]. In an nfsd thread; may sleep.
+    /// Returns a context for nfsd's Reply to a connection that has none idle, allocating one if the
+    /// pool is down to [`REPLY_WATERMARK`]. In an nfsd thread; may sleep.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<W: Waiter> Pool<W> {
         is_enough.then(|| inner.replies.pop()).flatten()
     }
 
-    /// Returns a context to the pool, with the page region that it may have.
+    /// Returns a context to the pool, with the large page region that it may have.
     pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
         if let Some(page_region) = reply.clear() {
             self.put_page_region(page_region);

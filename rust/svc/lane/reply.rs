@@ -6,6 +6,7 @@
 //! region with other results. The pool keeps the free contexts. A posted context belongs to the
 //! send queue until the device has completed it.
 
+use super::sizes::SMALL;
 use core::cell::Cell;
 use kernel::{
     prelude::*,
@@ -46,6 +47,17 @@ use svcrdma_proto::{
 /// cheaper than mapping their pages, and the nfsd thread keeps the pages.
 const COPY_MAX: usize = 1024;
 
+/// The use of a context.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A Reply with the results of nfsd.
+    Reply,
+    /// An RDMA_ERROR.
+    Answer,
+    /// A Call to the client.
+    Callback,
+}
+
 /// A context for a Reply or a callback: free, being built, or in flight.
 pub(crate) struct Reply {
     buffer: SendBuffer,
@@ -53,14 +65,15 @@ pub(crate) struct Reply {
     len: usize,
     /// True if the Send takes the inline results from `pages`.
     from_pages: bool,
-    /// True if this is a callback.
-    is_call: bool,
+    kind: Kind,
     /// The form of the Reply, and the ranges of the results that each chunk takes.
     plan: ReplyPlan,
     /// The progress of the RDMA Writes.
     cursor: Cell<WriteCursor>,
     /// The pages of results that are not copied.
     pages: Option<KBox<PageRegion>>,
+    /// An empty small page region, which stays with the context.
+    spare: Option<KBox<PageRegion>>,
     /// The handle of the client's memory that the Send invalidates.
     invalidate: Option<u32>,
 }
@@ -73,10 +86,11 @@ impl Reply {
             buffer,
             len: 0,
             from_pages: false,
-            is_call: false,
+            kind: Kind::Reply,
             cursor: Cell::default(),
             plan,
             pages: None,
+            spare: None,
             invalidate: None,
         };
         Ok(KBox::new(reply, GFP_KERNEL)?)
@@ -92,14 +106,31 @@ impl Reply {
         Ok(replies)
     }
 
-    /// Makes the context free. Returns the page region that it had.
+    /// Makes the context free and releases the pages in it. Returns a large page region that it
+    /// had; the pages in that one are released as well. Does not sleep.
     pub(crate) fn clear(&mut self) -> Option<KBox<PageRegion>> {
+        self.reset();
+        let mut pages = self.pages.take()?;
+        pages.stream_mut().clear();
+        if self.spare.is_some() || pages.capacity() > SMALL {
+            return Some(pages);
+        }
+        self.spare = Some(pages);
+        None
+    }
+
+    /// Makes a context free that has no pages.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
         self.len = 0;
         self.from_pages = false;
-        self.is_call = false;
+        self.kind = Kind::Reply;
         self.invalidate = None;
-        self.cursor.set(WriteCursor::default());
-        self.pages.take()
+    }
+
+    /// Takes the small page region that stays with the context, if it has room for `pages` pages.
+    pub(crate) fn take_spare(&mut self, pages: usize) -> Option<KBox<PageRegion>> {
+        self.spare.take_if(|spare| spare.capacity() >= pages)
     }
 
     /// Returns true if pages wait for the completion.
@@ -110,9 +141,9 @@ impl Reply {
     /// Returns the number of pages that the Reply holds, its send buffer included. A callback
     /// counts as none, because a connection has a fixed number of them.
     pub(crate) fn pages(&self) -> usize {
-        match self.is_call {
-            true => 0,
-            false => self
+        match self.kind {
+            Kind::Callback => 0,
+            Kind::Reply | Kind::Answer => self
                 .pages
                 .as_ref()
                 .map_or(1, |pages| pages.pages().saturating_add(1)),
@@ -190,6 +221,7 @@ impl Reply {
 
     /// Turns the context into an error Reply, which grants `credits`.
     pub(crate) fn set_error(&mut self, answer: Answer, credits: u32) {
+        self.kind = Kind::Answer;
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
@@ -214,18 +246,19 @@ impl Reply {
             .and_then(|rest| rest.get_mut(..call.len()));
         call.copy(body.ok_or(EMSGSIZE)?)?;
         self.len = len.saturating_add(call.len());
-        self.is_call = true;
+        self.kind = Kind::Callback;
         Ok(())
     }
 
-    /// Returns true if this is a callback.
-    pub(crate) fn is_call(&self) -> bool {
-        self.is_call
+    /// Returns what the context is used for.
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Encodes the header of the planned Reply to the Call `view`, and takes the results. Small
     /// inline results are copied, and all inline results if `copies`. `take` moves the pages of
-    /// other results to a page region and maps them. May sleep.
+    /// other results to a page region, which may be the given one, and maps them. May sleep.
     ///
     /// # Errors
     ///
@@ -238,7 +271,7 @@ impl Reply {
         credits: u32,
         copies: bool,
         results: Results<'_>,
-        take: impl FnOnce(Results<'_>) -> Result<KBox<PageRegion>>,
+        take: impl FnOnce(Results<'_>, Option<KBox<PageRegion>>) -> Result<KBox<PageRegion>>,
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, view, credits, out).ok_or(ENOSPC)?;
@@ -250,7 +283,8 @@ impl Reply {
         }
         self.from_pages = is_inline && !is_copied;
         if self.plan.written_len() > 0 || self.from_pages {
-            self.pages = Some(take(results)?);
+            let spare = self.take_spare(results.result_pages());
+            self.pages = Some(take(results, spare)?);
         } else {
             results.keep_result_pages();
         }

@@ -119,13 +119,13 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
         let cqs = (receive_cq, hardware.send_cq(vector)?);
         let endpoint = new_endpoint(hardware, connection, receives, &cqs, listener.max_pages())?;
         let qp = new_qp(hardware, id, &endpoint, cqs)?;
-        endpoint.receives.begin()?;
+        endpoint.receives.begin(connection.max_credits)?;
         connect(hardware, connection, &endpoint, qp)?;
         Ok(endpoint)
     })?;
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = connection.credits.balance().granted;
+    let credits = endpoint.balance().granted;
     trace::accept(connection.number(), 0, receive, send, credits);
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };
@@ -136,8 +136,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Receives>> {
     let max = hardware.max_receives(connection.max_credits) as usize;
     let pool = ReceivePool::new(&hardware.pd, max, connection.lane.receives.clone())?;
-    let (credits, queue) = (connection.credits.clone(), connection.queue.clone());
-    Receives::new(pool, credits, queue)
+    Receives::new(pool)
 }
 
 /// The shares of two completion queues: one for Receives, one for all other work.
