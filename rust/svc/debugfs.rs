@@ -66,7 +66,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
          standing behind_seconds credits_held receives receives_posted\n"
     );
     server.devices.for_each(|device| {
-        device.lane.for_each(|connection| {
+        device.domain.for_each(|connection| {
             if !connection.is_leaving() {
                 show_connection(device, connection, m);
             }
@@ -146,7 +146,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
          calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
     );
     server.devices.for_each(|device| {
-        let stock = device.lane.pool.count();
+        let stock = device.domain.pool.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
@@ -154,13 +154,13 @@ fn show_devices(server: &Server, m: &SeqFile) {
             device.name(),
             if device.is_used() { "used" } else { "unused" },
             connections,
-            device.lane.receives.used(),
+            device.domain.receives.used(),
             stock.pages,
             stock.pages_free,
             stock.waiting,
             stock.replies,
             device.unanswered(),
-            device.lane.held.count(),
+            device.domain.held.count(),
             leaving,
             stock.unvalidated,
             stock.unvalidated_waiting
@@ -173,5 +173,5 @@ fn show_closes(server: &Server, m: &SeqFile) {
     seq_print!(m, "device connection peer seconds_ago reason\n");
     server
         .devices
-        .for_each(|device| device.lane.history.show(&device.name(), m));
+        .for_each(|device| device.domain.history.show(&device.name(), m));
 }

@@ -34,7 +34,8 @@
 //! | id | the connection manager's handle of a connection or listener (`struct rdma_cm_id`) |
 //! | xprt | nfsd's handle of a connection (`struct svc_xprt`) |
 //! | port | the half of a listener that the connection manager calls |
-//! | lane | the objects that the connections of a device share on the path of a Call |
+//! | domain | the objects that all connections of a device share |
+//! | lane | the objects that the connections of one completion vector share on the path of a Call |
 //! | page region | the pages of one Call or Reply, and their DMA mapping |
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |

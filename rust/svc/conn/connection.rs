@@ -30,7 +30,7 @@ use crate::svc::{
         Counters, //
     },
     history::seconds_since,
-    lane::Lane,
+    lane::domain::Domain,
     settings, //
 };
 use kernel::{
@@ -102,7 +102,7 @@ pub(crate) struct State {
 
 /// The state of a client connection.
 ///
-/// nfsd's handle, the endpoint, the table of the lane and the id share it.
+/// nfsd's handle, the endpoint, the table of the domain and the id share it.
 #[pin_data]
 pub(crate) struct Connection {
     number: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Connection {
     /// The most Calls at a time: the Receive buffers that `max_credits` and callbacks need.
     pub(crate) max_calls: u32,
     /// The objects that the connections of the device share.
-    pub(crate) lane: Arc<Lane<Connection>>,
+    pub(crate) domain: Arc<Domain<Connection>>,
     /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
     /// The parameters of the peer.
@@ -152,7 +152,7 @@ impl Connection {
         number: u64,
         peer: Addr,
         offer: Offer,
-        lane: Arc<Lane<Connection>>,
+        domain: Arc<Domain<Connection>>,
         counters: Arc<Counters>,
         queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
@@ -173,7 +173,7 @@ impl Connection {
                 since: Instant::now(),
                 max_credits: limit,
                 max_calls,
-                lane,
+                domain,
                 counters,
                 offer,
                 inbox,
@@ -298,7 +298,7 @@ impl Connection {
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
-        self.lane.history.add(number, peer, reason);
+        self.domain.history.add(number, peer, reason);
         if reason.is_normal() {
             return;
         }

@@ -165,7 +165,7 @@ impl Endpoint {
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let space = Arc::new(Space::new(connection.lane.held.clone()), GFP_KERNEL)?;
+        let space = Arc::new(Space::new(connection.domain.held.clone()), GFP_KERNEL)?;
         let account = Account::new(connection.max_credits, connection.max_calls, space.clone())?;
         let send_queue = SendQueue::new(&Size { depth, waiting }, account)?;
         let max_credits = receives.most_credits();
@@ -236,7 +236,7 @@ impl Endpoint {
         let kept = match reply.kind() {
             Kind::Reply => {
                 if let Some(page_region) = reply.clear() {
-                    self.connection.lane.pool.put_page_region(page_region);
+                    self.connection.domain.pool.put_page_region(page_region);
                 }
                 self.send_queue.with_state(|account| {
                     account.space.put(pages);
@@ -250,7 +250,7 @@ impl Endpoint {
             }
         };
         if let Some(reply) = kept {
-            self.connection.lane.pool.put_reply(reply);
+            self.connection.domain.pool.put_reply(reply);
         }
         self.wake();
     }
@@ -265,7 +265,7 @@ impl Endpoint {
     /// Returns the idle contexts to the pool: those that were idle since the last call, or all if
     /// `is_ending`.
     pub(crate) fn trim_replies(&self, is_ending: bool) {
-        let pool = &self.connection.lane.pool;
+        let pool = &self.connection.domain.pool;
         let take = |account: &mut Account| {
             account.space.trim();
             match is_ending {
@@ -392,7 +392,10 @@ impl Endpoint {
 
     /// Returns the most pages that the connection may have for Read chunks.
     fn share(&self) -> usize {
-        self.connection.lane.pool.share(self.connection.standing())
+        self.connection
+            .domain
+            .pool
+            .share(self.connection.standing())
     }
 
     /// Counts a message that matches no waiting callback.
@@ -432,14 +435,14 @@ impl Endpoint {
     /// pages.
     fn keeps_read_pages(&self) -> bool {
         let standing = self.connection.standing();
-        self.quota.lock().used() > 0 && self.connection.lane.pool.is_short(standing)
+        self.quota.lock().used() > 0 && self.connection.domain.pool.is_short(standing)
     }
 
     /// Returns true if the connection holds pages of Replies, and the device has reached the limit
     /// for these.
     fn keeps_reply_pages(&self) -> bool {
         let limit = ReplyPages::now().device;
-        self.connection.lane.held.left(limit) <= 0 && self.space.held() > 0
+        self.connection.domain.held.left(limit) <= 0 && self.space.held() > 0
     }
 
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the

@@ -17,7 +17,7 @@ mod shortage;
 use super::{
     close_reason::CloseReason,
     conn::connection::Connection,
-    lane::Lane,
+    lane::domain::Domain,
     watchdog::{
         SECONDS,
         SHORTAGE_LOOKS,
@@ -72,7 +72,7 @@ enum State {
 /// # Locking
 ///
 /// The mutex of the state may be held for a long time: an accept holds it while it waits for the
-/// RDMA core. The table of connections has another mutex, in the lane.
+/// RDMA core. The table of connections has another mutex, in the domain.
 #[pin_data]
 pub(crate) struct Device {
     /// The device of the RDMA core.
@@ -83,7 +83,7 @@ pub(crate) struct Device {
     #[pin]
     state: Mutex<State>,
     /// The objects that its connections share on the path of a Call.
-    pub(crate) lane: Arc<Lane<Connection>>,
+    pub(crate) domain: Arc<Domain<Connection>>,
     /// The number of Calls without a posted Reply at the last tick.
     unanswered: Atomic<u32>,
 }
@@ -93,13 +93,13 @@ impl Device {
     fn new(ib: IbDevice, reads_into: ReadsInto, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         // With iWARP, destroying the queue pair ends the connection, so there is no confirmation of
         // a disconnect to wait for.
-        let lane = Lane::new(queue, !ib.limits().iwarp)?;
+        let domain = Domain::new(queue, !ib.limits().iwarp)?;
         Arc::pin_init(
             pin_init!(Self {
                 ib,
                 reads_into,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
-                lane,
+                domain,
                 unanswered: Atomic::new(0),
             }),
             GFP_KERNEL,
@@ -140,7 +140,7 @@ impl Device {
     #[inline(never)]
     fn new_hardware(&self) -> Result<Arc<Hardware>> {
         let hardware = Hardware::new(&self.ib, self.reads_into)?;
-        self.lane.pool.open(&hardware.pd, hardware.registers)?;
+        self.domain.pool.open(&hardware.pd, hardware.registers)?;
         Ok(hardware)
     }
 
@@ -148,7 +148,7 @@ impl Device {
     /// not confirmed the disconnect yet. May sleep.
     pub(crate) fn connection_counts(&self) -> (usize, usize) {
         let (mut connections, mut leaving) = (0usize, 0usize);
-        self.lane.for_each(|connection| {
+        self.domain.for_each(|connection| {
             let count = match connection.is_leaving() {
                 true => &mut leaving,
                 false => &mut connections,
@@ -173,14 +173,14 @@ impl Device {
     /// have passed since the last call. May sleep.
     pub(crate) fn look(self: &Arc<Self>, seconds: u32) {
         let mut unanswered = 0u32;
-        self.lane.for_each(|connection| {
+        self.domain.for_each(|connection| {
             connection.tick(seconds);
             unanswered = unanswered.saturating_add(connection.snapshot().balance.unanswered);
         });
         self.unanswered.store(unanswered, Relaxed);
-        match self.lane.pool.check_reserve() {
-            true => self.lane.want_refill(),
-            false => self.lane.pool.trim(),
+        match self.domain.pool.check_reserve() {
+            true => self.domain.want_refill(),
+            false => self.domain.pool.trim(),
         }
         // An accept may hold the mutex for a long time. The watchdog must not wait for it.
         if let Some(state) = self.state.try_lock() {
@@ -197,7 +197,7 @@ impl Device {
 
     /// Closes all connections for `reason`. May sleep.
     pub(crate) fn close_all(&self, reason: CloseReason) {
-        self.lane.for_each(|connection| connection.close(reason));
+        self.domain.for_each(|connection| connection.close(reason));
     }
 
     /// Closes all connections, waits until they are torn down, and drops the hardware. Sleeps.
@@ -205,16 +205,16 @@ impl Device {
     /// Running work and nfsd threads may use some objects of the device a little longer. Each of
     /// these objects holds a reference to the `Pd`, and the RDMA core waits for the last reference.
     fn remove(&self) {
-        self.lane.close();
+        self.domain.close();
         let hardware = core::mem::replace(&mut *self.state.lock(), State::Removed);
-        self.lane.for_each(|connection| {
+        self.domain.for_each(|connection| {
             connection.close(CloseReason::DeviceRemoved);
             connection.hang_up();
         });
-        while !self.lane.is_empty() {
+        while !self.domain.is_empty() {
             fsleep(REMOVAL_POLL);
         }
-        self.lane.pool.close();
+        self.domain.pool.close();
         drop(hardware);
     }
 }
@@ -223,7 +223,7 @@ impl Tick for Device {
     const MSECS: u32 = SHORTAGE_MSECS;
 
     fn tick(self: &Arc<Self>) {
-        let look = self.lane.pool.number_look();
+        let look = self.domain.pool.number_look();
         self.end_shortages(look);
         if look % SHORTAGE_LOOKS == 0 {
             self.look(SECONDS);

@@ -40,11 +40,11 @@ const MOST_CLOSES: u32 = 16;
 impl Device {
     /// Looks for a shortage in each line, and ends it. `at` is the number of this look.
     pub(crate) fn end_shortages(&self, at: u32) {
-        let late = Standing::ALL.map(|standing| self.lane.pool.look_at_line(standing));
+        let late = Standing::ALL.map(|standing| self.domain.pool.look_at_line(standing));
         if late.iter().all(Option::is_none) {
             return;
         }
-        self.lane.for_each(|connection| {
+        self.domain.for_each(|connection| {
             if let Some(endpoint) = connection.snapshot().endpoint {
                 endpoint.look_at_reads(at);
             }
@@ -67,14 +67,14 @@ impl Device {
                 return;
             }
             let mut largest = Largest::default();
-            self.lane.for_each(|connection| {
+            self.domain.for_each(|connection| {
                 largest.add(unserved(connection, late), || connection.clone())
             });
             let Some((pages, connection)) = largest.take() else {
                 return;
             };
             connection.close(CloseReason::PageShortage);
-            self.lane.pool.restart_line(standing);
+            self.domain.pool.restart_line(standing);
             missing = missing.saturating_sub(pages);
         }
     }

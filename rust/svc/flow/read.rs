@@ -5,7 +5,7 @@
 //! | step | action | the Call may wait for |
 //! |---|---|---|
 //! | [`begin`] | charges the pages to the connection's quota | other Calls of the connection |
-//! | [`request`] | borrows pages from the lane's pool | free pages |
+//! | [`request`] | borrows pages from the pool | free pages |
 //! | [`start`] | copies the inline parts, queues the RDMA Reads | room in the send queue |
 //! | [`finish`] | queues the Call for nfsd | |
 //! | [`end`] | returns the pages to the quota | |
@@ -115,16 +115,16 @@ fn request(endpoint: &Arc<Endpoint>, call: Call) {
         endpoint: endpoint.clone(),
         call,
     };
-    let lane = &connection.lane;
-    match lane.pool.sink(request) {
+    let domain = &connection.domain;
+    match domain.pool.sink(request) {
         Sink::Ready(request, sink) => {
             if let Some(sink) = start(request, sink) {
-                lane.pool.put_sink(sink);
+                domain.pool.put_sink(sink);
             }
         }
         Sink::Waits => {
             connection.counters.page_waits.inc();
-            lane.want_refill();
+            domain.want_refill();
         }
         Sink::Refused(refused) => {
             let request = connection.take_back(refused, Queue::Pages);
@@ -184,8 +184,8 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
         }
     }
     state.cursor.set(ReadCursor::new(&state.layout, &view));
-    let lane = &endpoint.connection.lane;
-    let mapped = lane.with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    let domain = &endpoint.connection.domain;
+    let mapped = domain.with_pd(|pd| sink.map(pd, Direction::FromDevice));
     state.sink = Some(sink);
     mapped
 }
@@ -199,9 +199,9 @@ pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome)
     if let Some(sink) = &mut call.sink {
         // A Call that nfsd works on must not hold a resource of the device, whose removal does not
         // wait for nfsd.
-        let lane = &endpoint.connection.lane;
-        if lane.pool.take_memory_region(sink) {
-            lane.want_refill();
+        let domain = &endpoint.connection.domain;
+        if domain.pool.take_memory_region(sink) {
+            domain.want_refill();
         }
         sink.unmap();
     }

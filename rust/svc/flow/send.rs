@@ -69,7 +69,7 @@ pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
 /// - Those of [`Results::take_result`] and of the mapping.
 fn build(endpoint: &Arc<Endpoint>, call: &Call, results: Results<'_>) -> Result<KBox<Reply>> {
     let start = endpoint.start_reply();
-    let pool = &endpoint.connection.lane.pool;
+    let pool = &endpoint.connection.domain.pool;
     let mut reply = match start.context {
         Some(reply) => reply,
         None => pool.reply()?,
@@ -131,18 +131,18 @@ fn take_pages(
     results: Results<'_>,
     spare: Option<KBox<PageRegion>>,
 ) -> Result<KBox<PageRegion>> {
-    let lane = &endpoint.connection.lane;
+    let domain = &endpoint.connection.domain;
     let mut pages = match spare {
         Some(pages) => pages,
-        None => lane.pool.page_region(results.result_pages())?,
+        None => domain.pool.page_region(results.result_pages())?,
     };
     let taken = results
         .take_result(pages.stream_mut())
-        .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
+        .and_then(|()| domain.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
     match taken {
         Ok(()) => Ok(pages),
         Err(e) => {
-            lane.pool.put_page_region(pages);
+            domain.pool.put_page_region(pages);
             Err(e)
         }
     }
@@ -181,7 +181,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     }
     let connection = &endpoint.connection;
-    let Some(mut reply) = connection.lane.pool.answer() else {
+    let Some(mut reply) = connection.domain.pool.answer() else {
         connection.close(CloseReason::NoMemory);
         return;
     };
@@ -199,7 +199,7 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
     let has_credit = core::mem::replace(&mut call.has_credit, false);
     drop(call);
     if let Err(Work::Reply { reply, .. }) = endpoint.submit(Work::Reply { reply, has_credit }) {
-        endpoint.connection.lane.pool.put_reply(reply);
+        endpoint.connection.domain.pool.put_reply(reply);
     }
     endpoint.on_replied();
 }
@@ -224,7 +224,7 @@ pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
         },
         false => call,
     };
-    endpoint.connection.lane.pool.put_reply(call);
+    endpoint.connection.domain.pool.put_reply(call);
     match endpoint.connection.is_closing() {
         true => Err(compat::enotconn()),
         false => Err(compat::enobufs()),

@@ -28,7 +28,7 @@ impl WorkItem for Connection {
     type Pointer = Arc<Connection>;
 
     /// Tears down the part of the connection that its phase has marked for it, and removes the
-    /// connection from the lane when nothing is left.
+    /// connection from the domain when nothing is left.
     fn run(this: Arc<Connection>) {
         let (doomed, channel, counted) = {
             let mut state = this.state.lock();
@@ -38,7 +38,9 @@ impl WorkItem for Connection {
         drop(channel);
         let id = match doomed {
             // With iWARP, destroying the queue pair ends the connection, and there is no confirmation.
-            Doomed::Half(endpoint) => destroy_qp(&endpoint).filter(|_| this.lane.has_confirmations),
+            Doomed::Half(endpoint) => {
+                destroy_qp(&endpoint).filter(|_| this.domain.has_confirmations)
+            }
             Doomed::Id(id) => {
                 drop(id);
                 None
@@ -52,7 +54,7 @@ impl WorkItem for Connection {
             }
         }
         if this.state.lock().phase.end() {
-            this.lane.forget(this.number());
+            this.domain.forget(this.number());
             trace::dead(this.number());
         }
     }
@@ -70,9 +72,9 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     while let Some(call) = endpoint.take_unread() {
         discard(connection, call);
     }
-    let lane = &connection.lane;
-    if lane.pool.forget(connection.number()) {
-        lane.want_refill();
+    let domain = &connection.domain;
+    if domain.pool.forget(connection.number()) {
+        domain.want_refill();
     }
     id
 }
@@ -100,6 +102,6 @@ fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
     if refused.is_some() {
         return false;
     }
-    connection.lane.leave(connection.number());
+    connection.domain.leave(connection.number());
     true
 }

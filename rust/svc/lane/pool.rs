@@ -74,7 +74,7 @@ use support::{
 };
 use svcrdma_proto::shares::Standing;
 
-/// The pool of a device. The [`Lane`](super::Lane) owns it.
+/// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
 pub(crate) struct Pool<W> {
     pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
 }

@@ -14,7 +14,7 @@ use kernel::{
 };
 use support::ring::Ring;
 
-/// A connection as the lane sees it.
+/// A connection as the domain sees it.
 pub(crate) trait Tenant: Send + Sync + Sized + 'static {
     /// A Call that the pool may park.
     type Read: Waiter;
@@ -31,7 +31,7 @@ pub(crate) trait Tenant: Send + Sync + Sized + 'static {
 /// drivers/infiniband/core/mad.c). Half of these are left to others.
 const MAX_LEAVING: usize = 64;
 
-/// The connections of a device, pending ones included. The mutex of the lane protects the table.
+/// The connections of a device, pending ones included. The mutex of the domain protects the table.
 pub(crate) struct Table<C: Tenant> {
     table: RBTree<u64, Arc<C>>,
     /// The numbers of the connections that began to wait for a confirmation last, the oldest first.

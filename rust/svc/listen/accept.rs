@@ -135,7 +135,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 /// Creates the pool of Receive buffers of `connection`, without buffers.
 fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Receives>> {
     let max = hardware.max_receives(connection.max_credits) as usize;
-    let pool = ReceivePool::new(&hardware.pd, max, connection.lane.receives.clone())?;
+    let pool = ReceivePool::new(&hardware.pd, max, connection.domain.receives.clone())?;
     Receives::new(pool)
 }
 

@@ -309,7 +309,7 @@ impl Port {
             self.devices.new_number(),
             peer,
             offer,
-            device.lane.clone(),
+            device.domain.clone(),
             self.counters.clone(),
             self.devices.queue.clone(),
         )?;
@@ -328,7 +328,7 @@ impl Port {
         // The connection owns the id from here on. Its teardown destroys the id, because this
         // handler, which the id has called, must not.
         connection.set_pending(new.adopt(connection.clone()));
-        if let Err(e) = connection.lane.remember(connection) {
+        if let Err(e) = connection.domain.remember(connection) {
             connection.close(CloseReason::Accept(e.to_errno()));
             return Err(e);
         }
