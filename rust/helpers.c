@@ -3,6 +3,7 @@
  * Makes inline functions and macros of C callable from Rust. The functions are grouped by the
  * header of what they wrap, and decide nothing.
  */
+#include <linux/cpumask.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -47,6 +48,13 @@ bool svcrdma_helper_page_is_private(struct page *page)
 {
 	return !PageCompound(page) && page_ref_count(page) == 1 &&
 	       !page_folio(page)->mapping && !PageLRU(page);
+}
+
+/* linux/cpumask.h */
+
+u32 svcrdma_helper_online_cpus(void)
+{
+	return num_online_cpus();
 }
 
 /* net/net_namespace.h */

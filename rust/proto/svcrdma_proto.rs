@@ -10,6 +10,7 @@
 //! - Messages: [`decode`], [`header`], [`chunk`], [`error`], [`encode`], [`cm`].
 //! - Calls: [`layout`], [`rpc`], [`ulb`]. Replies: [`reply`].
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
+//! - Lanes: [`lanes`].
 //! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
 //! - Containers over preallocated slots: [`ring`], [`stack`].
 //!
@@ -44,6 +45,7 @@ pub mod encode;
 pub mod error;
 pub mod header;
 mod invalidation;
+pub mod lanes;
 pub mod layout;
 pub mod pace;
 mod parts;

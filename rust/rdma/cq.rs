@@ -61,7 +61,6 @@ impl Health {
 pub struct Cq {
     cq: NonNull<bindings::ib_cq>,
     completes: Completes,
-    vector: u32,
     /// Entries of the queue.
     entries: i32,
     /// Entries that belong to no share.
@@ -91,7 +90,6 @@ impl Cq {
         let this = Self {
             cq: NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?,
             completes,
-            vector,
             entries: room,
             room: Atomic::new(room),
             health,
@@ -130,9 +128,9 @@ impl Cq {
         self.room.load(Relaxed) == self.entries
     }
 
-    /// Returns the completion vector of the queue.
-    pub fn vector(&self) -> u32 {
-        self.vector
+    /// Returns the number of entries that belong to shares.
+    pub fn used(&self) -> i32 {
+        self.entries.saturating_sub(self.room.load(Relaxed))
     }
 
     /// Reserves `entries` entries. Returns `None` if the queue has fewer left. In any context.

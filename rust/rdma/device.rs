@@ -148,12 +148,18 @@ impl Drop for Registered {
 /// regions and DMA mappings. Their owners hold an `Arc<Pd>`. A `Pd` keeps its device registered, so
 /// the removal of the device waits until the `Pd` is dropped.
 ///
+/// Mapping memory takes a reference to the `Pd`. CPUs that map memory at the same time had better
+/// count in different places: [`Pd::handle`] makes another value for the same protection domain,
+/// with a reference count of its own.
+///
 /// # Invariants
 ///
-/// `pd` is a live protection domain of `device`.
+/// `pd` is a live protection domain of `device`. It belongs to `owner`, or to this value if that is
+/// `None`.
 pub struct Pd {
     pd: NonNull<bindings::ib_pd>,
     device: Registered,
+    owner: Option<Arc<Pd>>,
 }
 
 // SAFETY: Verbs may be called on any thread.
@@ -175,8 +181,30 @@ impl Pd {
         let pd = Self {
             pd: NonNull::new(pd).ok_or(ENOMEM)?,
             device,
+            owner: None,
         };
         Ok(Arc::new(pd, GFP_KERNEL)?)
+    }
+
+    /// Returns another handle of the protection domain, which is equivalent to `self`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed, or `ENOMEM`.
+    pub fn handle(self: &Arc<Self>) -> Result<Arc<Self>> {
+        // INVARIANT: The protection domain belongs to `owner`, which is live as long as this value.
+        let handle = Self {
+            pd: self.pd,
+            device: Registered::hold(&self.device.0)?,
+            owner: Some(self.owner.as_ref().unwrap_or(self).clone()),
+        };
+        Ok(Arc::new(handle, GFP_KERNEL)?)
+    }
+
+    /// Returns true if `other` is a handle of the same protection domain.
+    #[inline]
+    pub(super) fn is(&self, other: &Pd) -> bool {
+        self.pd == other.pd
     }
 
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
@@ -201,8 +229,12 @@ impl Pd {
 
 impl Drop for Pd {
     fn drop(&mut self) {
-        // SAFETY: `pd` is live by the type invariant. All objects that were made from it held a
-        // reference to this value, so none is left.
+        if self.owner.is_some() {
+            return;
+        }
+        // SAFETY: `pd` is live by the type invariant, and belongs to this value. All objects that
+        // were made from it held a reference to this value or to another handle, which held one, so
+        // none is left.
         unsafe { bindings::ib_dealloc_pd(self.as_ptr()) };
     }
 }

@@ -213,7 +213,7 @@ impl MemoryRegion {
     /// `EINVAL` if there are too many pages, if an MR may be valid, if `pd` is another protection
     /// domain, or if the driver does not take the pages.
     pub(super) fn map(&mut self, pd: &Arc<Pd>, addrs: &[u64]) -> Result {
-        if !self.is_idle() || !Arc::ptr_eq(pd, &self.pd) || addrs.len() > self.capacity() {
+        if !self.is_idle() || !pd.is(&self.pd) || addrs.len() > self.capacity() {
             return Err(EINVAL);
         }
         let mut rest = addrs;

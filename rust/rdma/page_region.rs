@@ -88,6 +88,12 @@ impl PageRegion {
         self.memory_region = Some(memory_region);
     }
 
+    /// Returns true if the page region has a memory region.
+    #[inline]
+    pub fn has_memory_region(&self) -> bool {
+        self.memory_region.is_some()
+    }
+
     /// Takes the memory region back. Returns `None` if there is none, or if it may be valid.
     #[inline]
     pub fn take_memory_region(&mut self) -> Option<KBox<MemoryRegion>> {
@@ -106,7 +112,7 @@ impl PageRegion {
 
     /// Returns true if the pages are mapped for `pd` and in this direction.
     fn is_mapped(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
-        let fits = |(p, d): &(Arc<Pd>, Direction)| Arc::ptr_eq(p, pd) && *d == direction;
+        let fits = |(p, d): &(Arc<Pd>, Direction)| p.is(pd) && *d == direction;
         self.mapping.as_ref().is_some_and(fits)
     }
 

@@ -262,7 +262,7 @@ impl<S: State> ReceivePool<S> {
     /// Returns true if buffers are mapped for `pd`.
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         let inner = self.inner.lock();
-        inner.pd.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, pd))
+        inner.pd.as_ref().is_some_and(|ours| ours.is(pd))
     }
 
     /// Attaches the pool to the receive queue of `qp`. Returns false if another queue pair has

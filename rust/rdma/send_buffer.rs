@@ -78,7 +78,7 @@ impl SendBuffer {
     /// Does not sleep.
     #[inline]
     pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
-        if !Arc::ptr_eq(&self.pd, pd) {
+        if !self.pd.is(pd) {
             return None;
         }
         let len = len.min(PAGE_SIZE);

@@ -166,7 +166,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     pub(super) fn load(&self) -> Load {
         Load {
             posted: self.queue.outstanding(),
-            waiting: self.jobs().count(),
+            waiting: self
+                .waiting
+                .len()
+                .saturating_add(usize::from(self.front.is_some())),
             oldest: self.slots.oldest_awaited(self.now),
             behind: self.progress.seconds(),
         }

@@ -44,6 +44,12 @@ pub fn ratelimit() -> bool {
     unsafe { bindings::ratelimit() }
 }
 
+/// Returns the number of CPUs that are online. Any context.
+pub fn online_cpus() -> u32 {
+    // SAFETY: The function has no preconditions.
+    unsafe { bindings::online_cpus() }
+}
+
 /// Waits until each task of the system has slept voluntarily or returned to user space
 /// (`synchronize_rcu_tasks`).
 ///

@@ -146,7 +146,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
          calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
     );
     server.devices.for_each(|device| {
-        let stock = device.domain.pool.count();
+        let stock = device.domain.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,

@@ -28,9 +28,12 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    lane::reply::{
-        Kind,
-        Reply, //
+    lane::{
+        reply::{
+            Kind,
+            Reply, //
+        },
+        Lane, //
     },
     settings::{
         self,
@@ -76,6 +79,8 @@ use svcrdma_proto::{
 
 /// The parameters of a new endpoint.
 pub(crate) struct Parts {
+    /// The lane.
+    pub(crate) lane: Arc<Lane>,
     /// Work requests that can be posted at a time.
     pub(crate) depth: u32,
     /// The negotiated inline thresholds.
@@ -97,6 +102,8 @@ pub(crate) struct Parts {
 pub(crate) struct Endpoint {
     /// The connection whose half this is.
     pub(crate) connection: Arc<Connection>,
+    /// The lane of the connection.
+    pub(crate) lane: Arc<Lane>,
     /// The negotiated inline thresholds.
     pub(crate) thresholds: Thresholds,
     /// The most pages that nfsd takes with a Call.
@@ -153,6 +160,7 @@ impl Endpoint {
     /// Creates an endpoint that does not post yet. May sleep.
     pub(crate) fn new(connection: Arc<Connection>, parts: Parts) -> Result<Arc<Self>> {
         let Parts {
+            lane,
             depth,
             thresholds,
             max_pages,
@@ -172,6 +180,7 @@ impl Endpoint {
         Arc::pin_init(
             pin_init!(Self {
                 connection,
+                lane,
                 thresholds,
                 max_pages,
                 copies,
@@ -236,7 +245,9 @@ impl Endpoint {
         let kept = match reply.kind() {
             Kind::Reply => {
                 if let Some(page_region) = reply.clear() {
-                    self.connection.domain.pool.put_page_region(page_region);
+                    self.connection
+                        .domain
+                        .put_page_region(&self.lane, page_region);
                 }
                 self.send_queue.with_state(|account| {
                     account.space.put(pages);

@@ -184,8 +184,8 @@ impl Device {
         }
         // An accept may hold the mutex for a long time. The watchdog must not wait for it.
         if let Some(state) = self.state.try_lock() {
-            if let State::Used(hardware) = &*state {
-                hardware.trim();
+            if let State::Used(_) = &*state {
+                self.domain.trim_lanes();
             }
         }
     }
@@ -214,6 +214,7 @@ impl Device {
         while !self.domain.is_empty() {
             fsleep(REMOVAL_POLL);
         }
+        self.domain.close_lanes();
         self.domain.pool.close();
         drop(hardware);
     }

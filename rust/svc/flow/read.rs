@@ -116,10 +116,10 @@ fn request(endpoint: &Arc<Endpoint>, call: Call) {
         call,
     };
     let domain = &connection.domain;
-    match domain.pool.sink(request) {
+    match domain.sink(&endpoint.lane, request) {
         Sink::Ready(request, sink) => {
             if let Some(sink) = start(request, sink) {
-                domain.pool.put_sink(sink);
+                domain.put_sink(&endpoint.lane, sink);
             }
         }
         Sink::Waits => {
@@ -184,8 +184,9 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
         }
     }
     state.cursor.set(ReadCursor::new(&state.layout, &view));
-    let domain = &endpoint.connection.domain;
-    let mapped = domain.with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    let mapped = endpoint
+        .lane
+        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
     state.sink = Some(sink);
     mapped
 }

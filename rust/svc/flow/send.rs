@@ -131,14 +131,14 @@ fn take_pages(
     results: Results<'_>,
     spare: Option<KBox<PageRegion>>,
 ) -> Result<KBox<PageRegion>> {
-    let domain = &endpoint.connection.domain;
+    let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
     let mut pages = match spare {
         Some(pages) => pages,
-        None => domain.pool.page_region(results.result_pages())?,
+        None => domain.page_region(lane, results.result_pages())?,
     };
     let taken = results
         .take_result(pages.stream_mut())
-        .and_then(|()| domain.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
+        .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
     match taken {
         Ok(()) => Ok(pages),
         Err(e) => {

@@ -66,9 +66,9 @@ impl Connect for Xprt {
         // `deliver()` has exchanged the pages: the sink now holds pages of the thread. A file
         // system may still write out some of these, so `renew()` replaces the pages that have other
         // users.
-        let pool = &self.endpoint.connection.domain.pool;
-        pool.lost_pages(sink.stream_mut().renew());
-        pool.put_sink(sink);
+        let domain = &self.endpoint.connection.domain;
+        domain.pool.lost_pages(sink.stream_mut().renew());
+        domain.put_sink(&self.endpoint.lane, sink);
         read::end(&self.endpoint, pages);
         Some(delivered)
     }

@@ -4,13 +4,24 @@
 
 use super::{
     held::Held,
-    pool::Pool,
+    lanes::Lanes,
+    loan::Loan,
+    pool::{
+        Pool,
+        Sink, //
+    },
+    stock::Count,
     table::{
         Table,
         Tenant, //
     },
+    waiter::Waiter,
+    Lane, //
 };
-use crate::svc::history::History;
+use crate::svc::{
+    history::History,
+    settings::ReadPages, //
+};
 use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
@@ -24,10 +35,15 @@ use kernel::{
     },
 };
 use rdma::{
-    device::Pd,
+    device::{
+        Limits,
+        Pd, //
+    },
+    page_region::PageRegion,
     receive_budget::Budget, //
 };
 use support::workqueue::OwnedQueue;
+use svcrdma_proto::shares::Standing;
 
 /// The objects that the connections of a device share.
 ///
@@ -39,6 +55,8 @@ use support::workqueue::OwnedQueue;
 pub(crate) struct Domain<C: Tenant> {
     #[pin]
     table: Mutex<Table<C>>,
+    /// The live lanes.
+    pub(crate) lanes: Lanes,
     /// The pages, page regions and reply contexts.
     pub(crate) pool: Pool<C::Read>,
     /// The budget of Receive buffers.
@@ -63,6 +81,7 @@ impl<C: Tenant> WorkItem for Domain<C> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        this.reclaim();
         this.pool.refill();
     }
 }
@@ -71,13 +90,14 @@ impl<C: Tenant> Domain<C> {
     /// Creates a domain without connections. The refill will run on `queue`. May sleep.
     pub(crate) fn new(queue: Arc<OwnedQueue>, has_confirmations: bool) -> Result<Arc<Self>> {
         let table = Table::new()?;
-        let pool = Pool::new()?;
+        let (lanes, pool) = (Lanes::new()?, Pool::new()?);
         let history = History::new()?;
         let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
         let held = Arc::new(Held::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 table <- new_mutex!(table, "svcrdma connections"),
+                lanes,
                 pool,
                 receives,
                 held,
@@ -90,14 +110,89 @@ impl<C: Tenant> Domain<C> {
         )
     }
 
-    /// Calls `f` with the protection domain. In any process context.
+    /// Lends a sink for `call`, whose connection is in `lane`, or parks the Call until the pool has
+    /// one. In any process context.
+    pub(crate) fn sink(&self, lane: &Lane, call: C::Read) -> Sink<C::Read> {
+        // Parked Calls come first, and the pool alone counts what unvalidated peers have.
+        if call.standing() == Standing::Validated && !self.pool.has_parked() {
+            if let Some(sink) = lane.take_sink(call.pages()) {
+                return Sink::Ready(call, sink);
+            }
+        }
+        self.pool.sink(call)
+    }
+
+    /// Ends the loan of a sink whose pages nobody else uses, and starts parked Calls that need
+    /// them. In any process context.
+    pub(crate) fn put_sink(&self, lane: &Lane, sink: Loan) {
+        // A Call that parks after this check reclaims what the lane has kept.
+        let pages = || match self.pool.has_parked() {
+            true => 0,
+            false => ReadPages::now().device,
+        };
+        if let Some(sink) = lane.keep_sink(sink, pages) {
+            self.pool.put_sink(sink);
+        }
+    }
+
+    /// Returns an empty page region for `pages` pages, allocating one if there is none. In an nfsd
+    /// thread; may sleep.
     ///
     /// # Errors
     ///
-    /// - `ENODEV` if the device was removed.
-    /// - Any error of `f`.
-    pub(crate) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
-        f(&self.pool.pd().ok_or(ENODEV)?)
+    /// `ENOMEM`.
+    pub(crate) fn page_region(&self, lane: &Lane, pages: usize) -> Result<KBox<PageRegion>> {
+        match lane.take_empty(pages) {
+            Some(page_region) => Ok(page_region),
+            None => self.pool.page_region(pages),
+        }
+    }
+
+    /// Takes back a page region without pages, and starts parked Calls that need it. In any process
+    /// context.
+    pub(crate) fn put_page_region(&self, lane: &Lane, page_region: KBox<PageRegion>) {
+        let left = match self.pool.has_parked() {
+            true => Some(page_region),
+            false => lane.keep_empty(page_region),
+        };
+        if let Some(page_region) = left {
+            self.pool.put_page_region(page_region);
+        }
+    }
+
+    /// Returns idle sinks of all lanes to the pool, if Calls are parked there. May sleep.
+    fn reclaim(&self) {
+        if self.pool.has_parked() {
+            self.lanes
+                .for_each(|lane| lane.reclaim(|sink| self.pool.put_sink(sink)));
+        }
+    }
+
+    /// Returns the lane of a new connection, see [`Lanes::choose`]. May sleep.
+    pub(crate) fn choose_lane(&self, pd: &Arc<Pd>, limits: &Limits) -> Result<Arc<Lane>> {
+        self.lanes
+            .choose(pd, limits, |sink| self.pool.put_sink(sink))
+    }
+
+    /// Returns the sinks that were idle since the last call to the pool, and retires lanes that no
+    /// connection uses. May sleep. No connection may be choosing its lane.
+    pub(crate) fn trim_lanes(&self) {
+        self.lanes.trim(|sink| self.pool.put_sink(sink));
+    }
+
+    /// Retires all lanes, because the device is being removed. May sleep.
+    pub(crate) fn close_lanes(&self) {
+        self.lanes.close(|sink| self.pool.put_sink(sink));
+    }
+
+    /// Returns the numbers of objects of the pool, and counts the pages of idle sinks as free. May
+    /// sleep.
+    pub(crate) fn count(&self) -> Count {
+        let mut count = self.pool.count();
+        self.lanes.for_each(|lane| {
+            count.pages_free = count.pages_free.saturating_add(lane.idle_pages());
+        });
+        count
     }
 
     /// Queues the refill of the pool, because a Call is parked. In any process context.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the connections of a device share.
+//! Lanes: what the connections of one completion vector share, and domains: what all connections of
+//! a device share.
 //!
 //! | file | object |
 //! |---|---|
+//! | `lanes` | the lanes of a device |
+//! | `cqs` | the completion queues of a lane |
+//! | `cache` | the idle page regions of a lane |
 //! | `domain` | all of what follows, for one device |
 //! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
 //! | `refill` | makes and frees what the pool lends |
@@ -14,10 +18,20 @@
 //! | `table` | the connections |
 //! | `sizes` | the sizes of the pool |
 //!
+//! A connection stays in its lane. While Calls find what they need in the cache of their lane,
+//! their path touches nothing that all CPUs share.
+//!
+//! A lane is *live* while new connections may join it. It is *retired* when a completion queue has
+//! failed, when no connection uses it any more, or when the device is removed: it then lends
+//! nothing. It is freed with the last connection.
+//!
 //! Nothing here knows more of a connection than [`Tenant`](table::Tenant) offers.
 
+mod cache;
+mod cqs;
 pub(crate) mod domain;
 pub(crate) mod held;
+pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod loan;
 pub(crate) mod pool;
@@ -28,3 +42,186 @@ mod stock;
 pub(crate) mod table;
 pub(crate) mod waiter;
 pub(crate) mod watch;
+
+pub(crate) use cqs::SHARED_CQ;
+
+use cache::Cache;
+use cqs::Cqs;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+};
+use loan::Loan;
+use rdma::{
+    cq::{
+        Completes,
+        Share, //
+    },
+    device::Pd,
+    page_region::PageRegion, //
+};
+
+/// A lane: completion queues and idle page regions of the connections on one completion vector.
+///
+/// # Locking
+///
+/// A spinlock protects the cache. It is a leaf, and no section depends on the number of pages.
+#[pin_data]
+pub(crate) struct Lane {
+    /// The number of the lane; the others of the device have others.
+    index: u32,
+    /// The most lanes of the device.
+    most: u32,
+    receives: Cqs,
+    sends: Cqs,
+    #[pin]
+    cache: SpinLock<Cache>,
+}
+
+impl Lane {
+    /// Creates lane number `index` of up to `most`, on the completion vector `vector`, without
+    /// completion queues. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `ENODEV` if the device is being removed.
+    fn new(pd: &Arc<Pd>, index: u32, most: u32, vector: u32) -> Result<Arc<Self>> {
+        let receives = Cqs::new(Completes::Receives, vector)?;
+        let sends = Cqs::new(Completes::Sends, vector)?;
+        // The CPUs of a lane count their references apart from others.
+        let cache = Cache::new(pd.handle()?)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                index,
+                most,
+                receives,
+                sends,
+                cache <- new_spinlock!(cache, "svcrdma lane"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Reserves entries of completion queues for `receives` Receives and `sends` other work requests
+    /// of a connection. Queues have up to `max_cqe` entries. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the lane is retired, and those of creating a queue.
+    pub(crate) fn share(&self, receives: u32, sends: u32, max_cqe: u32) -> Result<(Share, Share)> {
+        let pd = self.pd()?;
+        Ok((
+            self.receives.share(&pd, max_cqe, receives)?,
+            self.sends.share(&pd, max_cqe, sends)?,
+        ))
+    }
+
+    /// Returns the protection domain. In any process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the lane is retired.
+    pub(crate) fn pd(&self) -> Result<Arc<Pd>> {
+        self.cache.lock().pd.clone().ok_or(ENODEV)
+    }
+
+    /// Calls `f` with the protection domain. In any process context.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODEV` if the lane is retired.
+    /// - Any error of `f`.
+    pub(crate) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
+        f(&self.pd()?)
+    }
+
+    /// Takes an idle sink with `pages` pages. In any process context.
+    pub(crate) fn take_sink(&self, pages: usize) -> Option<Loan> {
+        self.cache.lock().take_sink(pages)
+    }
+
+    /// Keeps the sink of a Call that has ended. All lanes of the device keep at most half of the
+    /// pages that `pages` returns, and one sink each; `pages` is called under the lock. Returns the
+    /// sink if it is not kept. In any process context.
+    pub(crate) fn keep_sink(&self, mut sink: Loan, pages: impl FnOnce() -> usize) -> Option<Loan> {
+        if sink.has_memory_region() || !sink.stream_mut().is_fresh() {
+            return Some(sink);
+        }
+        let mut cache = self.cache.lock();
+        let part = pages().checked_div(self.most.saturating_mul(2) as usize);
+        cache.keep_sink(sink, part.unwrap_or(0))
+    }
+
+    /// Takes an idle empty page region for `pages` pages. In any process context.
+    pub(crate) fn take_empty(&self, pages: usize) -> Option<KBox<PageRegion>> {
+        self.cache.lock().take_empty(pages)
+    }
+
+    /// Keeps an empty page region, which is not mapped. Returns it if it is not kept. In any process
+    /// context.
+    pub(crate) fn keep_empty(&self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
+        self.cache.lock().keep_empty(page_region)
+    }
+
+    /// Returns the number of pages of idle sinks. In any process context.
+    pub(crate) fn idle_pages(&self) -> usize {
+        self.cache.lock().pages()
+    }
+
+    /// Returns the number of completion queue entries that connections use. May sleep.
+    fn load(&self) -> i32 {
+        self.receives.used().saturating_add(self.sends.used())
+    }
+
+    /// Returns true if a completion queue has failed. May sleep.
+    fn is_broken(&self) -> bool {
+        self.receives.is_broken() || self.sends.is_broken()
+    }
+
+    /// Calls `f` for each idle sink. In any process context in which `f` may run.
+    pub(crate) fn reclaim(&self, mut f: impl FnMut(Loan)) {
+        loop {
+            let sink = self.cache.lock().take_any_sink();
+            match sink {
+                Some(sink) => f(sink),
+                None => return,
+            }
+        }
+    }
+
+    /// Calls `f` for each sink that was idle since the last call, and destroys completion queues
+    /// that no connection uses. May sleep.
+    fn trim(&self, mut f: impl FnMut(Loan)) {
+        loop {
+            let sink = self.cache.lock().take_surplus();
+            match sink {
+                Some(sink) => f(sink),
+                None => break,
+            }
+        }
+        self.receives.trim();
+        self.sends.trim();
+    }
+
+    /// Retires the lane: releases what it has, and calls `f` for each idle sink. Connections keep
+    /// their shares. May sleep.
+    fn retire(&self, f: impl FnMut(Loan)) {
+        let pd = self.cache.lock().pd.take();
+        drop(pd);
+        self.reclaim(f);
+        while let Some(page_region) = self.take_any_empty() {
+            drop(page_region);
+        }
+        self.receives.release();
+        self.sends.release();
+    }
+
+    /// Takes any empty page region. Releases the lock before it returns.
+    fn take_any_empty(&self) -> Option<KBox<PageRegion>> {
+        self.cache.lock().take_any_empty()
+    }
+}

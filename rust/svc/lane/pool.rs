@@ -55,6 +55,11 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            AtomicFlag,
+            Relaxed, //
+        },
         Arc,
         SpinLock, //
     },
@@ -77,6 +82,11 @@ use svcrdma_proto::shares::Standing;
 /// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
 pub(crate) struct Pool<W> {
     pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
+    /// True if Calls are parked. Changed under the lock, read without.
+    has_parked: AtomicFlag,
+    /// The most pages that a connection of each standing may have. Changed under the lock, read
+    /// without.
+    shares: [Atomic<u64>; 2],
 }
 
 impl<W: Waiter> Pool<W> {
@@ -100,7 +110,36 @@ impl<W: Waiter> Pool<W> {
         };
         Ok(Self {
             inner: KBox::pin_init(new_spinlock!(inner, "svcrdma pool"), GFP_KERNEL)?,
+            has_parked: AtomicFlag::new(false),
+            shares: [Atomic::new(0), Atomic::new(0)],
         })
+    }
+
+    /// Returns true if Calls are parked, so that the pool must get all that it has lent to lanes.
+    /// Takes no lock.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.has_parked.load(Relaxed)
+    }
+
+    /// Returns the most pages that a connection of `standing` may have. Takes no lock.
+    pub(crate) fn share(&self, standing: Standing) -> usize {
+        let [validated, unvalidated] = &self.shares;
+        let share = match standing {
+            Standing::Validated => validated,
+            Standing::Unvalidated => unvalidated,
+        };
+        usize::try_from(share.load(Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Makes the present state of the lines known to those who read it without the lock. Called
+    /// under the lock after each change of the lines.
+    pub(super) fn publish(&self, inner: &mut Stock<W>) {
+        let limits = ReadPages::now();
+        self.has_parked.store(!inner.lines.are_empty(), Relaxed);
+        for (share, standing) in self.shares.iter().zip(Standing::ALL) {
+            let pages = inner.lines.of(standing).share(limits);
+            share.store(pages as u64, Relaxed);
+        }
     }
 
     /// Starts lending objects for the device of `pd`. `registers` is the kind of memory regions
@@ -122,6 +161,7 @@ impl<W: Waiter> Pool<W> {
             let mut inner = self.inner.lock();
             inner.pd = Some(pd.clone());
             inner.registers = registers;
+            self.publish(&mut inner);
         }
         for (standing, room) in Standing::ALL.into_iter().zip(rooms) {
             // Outside the lock: dropping a ring sleeps.
@@ -153,6 +193,7 @@ impl<W: Waiter> Pool<W> {
         loop {
             let mut inner = self.inner.lock();
             let call = inner.pop_any();
+            self.publish(&mut inner);
             let reply = inner.replies.pop();
             let small = inner.small_memory_regions.pop();
             let large = inner.large_memory_regions.pop();
@@ -311,6 +352,7 @@ impl<W: Waiter> Pool<W> {
         sink.unmap();
         let (mut inner, mut over) = (self.inner.lock(), None);
         inner.lines.of(standing).release(pages);
+        self.publish(&mut inner);
         let stream = sink.stream_mut();
         while let Some(page) = stream.pop() {
             if let Err(page) = inner.pages.push(page) {
@@ -331,6 +373,9 @@ impl<W: Waiter> Pool<W> {
 
     /// Notes that `pages` lent pages will not come back.
     pub(crate) fn lost_pages(&self, pages: usize) {
+        if pages == 0 {
+            return;
+        }
         let mut inner = self.inner.lock();
         inner.total = inner.total.saturating_sub(pages);
     }
@@ -344,10 +389,13 @@ impl<W: Waiter> Pool<W> {
         let standing = call.standing();
         if inner.is_first(standing, ReadPages::now(), call.pages()) {
             if let Some(sink) = inner.lend(standing, Demand::of(&call)) {
+                self.publish(&mut inner);
                 return Sink::Ready(call, sink);
             }
         }
-        match inner.lines.of(standing).park(call) {
+        let parked = inner.lines.of(standing).park(call);
+        self.publish(&mut inner);
+        match parked {
             Ok(()) => Sink::Waits,
             Err(call) => Sink::Refused(Refused::Full(call)),
         }
@@ -379,6 +427,7 @@ impl<W: Waiter> Pool<W> {
         // Cleared under the lock under which no Call was found, so that a thread that returns pages
         // from now on unparks Calls itself.
         inner.unparking = unparked.is_some();
+        self.publish(&mut inner);
         unparked
     }
 

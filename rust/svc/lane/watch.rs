@@ -32,11 +32,6 @@ pub(crate) struct Late {
 }
 
 impl<W: Waiter> Pool<W> {
-    /// Returns the most pages that a connection of `standing` may have.
-    pub(crate) fn share(&self, standing: Standing) -> usize {
-        self.inner.lock().lines.of(standing).share(ReadPages::now())
-    }
-
     /// Returns true if parked Calls wait for pages that Calls of `standing` hold.
     pub(crate) fn is_short(&self, standing: Standing) -> bool {
         self.inner.lock().is_short(standing, ReadPages::now())
@@ -44,9 +39,11 @@ impl<W: Waiter> Pool<W> {
 
     /// Begins another look at the lines and returns its number.
     pub(crate) fn number_look(&self) -> u32 {
-        let lines = &mut self.inner.lock().lines;
-        lines.looks = lines.looks.wrapping_add(1);
-        lines.looks
+        let mut inner = self.inner.lock();
+        // The settings may have changed.
+        self.publish(&mut inner);
+        inner.lines.looks = inner.lines.looks.wrapping_add(1);
+        inner.lines.looks
     }
 
     /// Looks at the line of `standing`. Returns its late Calls, or None if no Call is parked there.

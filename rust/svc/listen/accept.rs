@@ -26,6 +26,7 @@ use crate::svc::{
         handoff::discard,
         xprt::Xprt, //
     },
+    lane::Lane,
 };
 use kernel::{
     prelude::*,
@@ -113,11 +114,13 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
     let endpoint = device.with_hardware(|hardware| {
-        let receives = new_receives(hardware, connection)?;
-        let vector = hardware.next_vector();
-        let receive_cq = hardware.receive_cq(receives.pool().max(), vector)?;
-        let cqs = (receive_cq, hardware.send_cq(vector)?);
-        let endpoint = new_endpoint(hardware, connection, receives, &cqs, listener.max_pages())?;
+        let lane = connection
+            .domain
+            .choose_lane(&hardware.pd, &hardware.limits)?;
+        let receives = new_receives(hardware, &lane, connection)?;
+        let cqs = hardware.share_cqs(&lane, receives.pool().max())?;
+        let max_pages = listener.max_pages();
+        let endpoint = new_endpoint(hardware, lane, connection, receives, &cqs, max_pages)?;
         let qp = new_qp(hardware, id, &endpoint, cqs)?;
         endpoint.receives.begin(connection.max_credits)?;
         connect(hardware, connection, &endpoint, qp)?;
@@ -133,9 +136,13 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 }
 
 /// Creates the pool of Receive buffers of `connection`, without buffers.
-fn new_receives(hardware: &Hardware, connection: &Connection) -> Result<Arc<Receives>> {
+fn new_receives(
+    hardware: &Hardware,
+    lane: &Lane,
+    connection: &Connection,
+) -> Result<Arc<Receives>> {
     let max = hardware.max_receives(connection.max_credits) as usize;
-    let pool = ReceivePool::new(&hardware.pd, max, connection.domain.receives.clone())?;
+    let pool = ReceivePool::new(&lane.pd()?, max, connection.domain.receives.clone())?;
     Receives::new(pool)
 }
 
@@ -154,6 +161,7 @@ fn declared(hardware: &Hardware) -> Peer {
 /// Creates the hardware half of `connection`. It does not post yet.
 fn new_endpoint(
     hardware: &Hardware,
+    lane: Arc<Lane>,
     connection: &Arc<Connection>,
     receives: Arc<Receives>,
     cqs: &Cqs,
@@ -161,6 +169,7 @@ fn new_endpoint(
 ) -> Result<Arc<Endpoint>> {
     let thresholds = Thresholds::negotiate(&declared(hardware), &connection.offer.peer);
     let parts = endpoint::Parts {
+        lane,
         depth: hardware.send_depth,
         thresholds,
         max_pages,
@@ -179,7 +188,7 @@ fn new_qp(
     (receive_cq, send_cq): Cqs,
 ) -> Result<Qp<Endpoint, Connection>> {
     let parts = Parts {
-        pd: &hardware.pd,
+        pd: &endpoint.lane.pd()?,
         receives: endpoint.receives.pool(),
         receive_cq,
         send_cq,

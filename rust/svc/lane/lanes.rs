@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lanes of a device.
+//!
+//! # Context
+//!
+//! Process context, and may sleep.
+//!
+//! # Locking
+//!
+//! A mutex protects the list. It is not taken on the path of a Call.
+
+use super::{
+    loan::Loan,
+    Lane, //
+};
+use core::pin::Pin;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+use rdma::device::{
+    Limits,
+    Pd, //
+};
+use support::online_cpus;
+use svcrdma_proto::lanes;
+
+/// The live lanes of a device.
+pub(crate) struct Lanes(Pin<KBox<Mutex<KVec<Arc<Lane>>>>>);
+
+impl Lanes {
+    /// Returns no lanes.
+    pub(crate) fn new() -> Result<Self> {
+        let lanes = new_mutex!(KVec::new(), "svcrdma lanes");
+        Ok(Self(KBox::pin_init(lanes, GFP_KERNEL)?))
+    }
+
+    /// Returns the lane of a new connection: the one with the least load, or a new one if each has
+    /// connections and the device has a completion vector without a lane. Retires lanes that have
+    /// failed; `f` is called for each of their idle sinks.
+    ///
+    /// # Errors
+    ///
+    /// Those of creating a lane, if there is none.
+    // Out of line, so that scripts/allow-panics can name it.
+    #[inline(never)]
+    pub(crate) fn choose(
+        &self,
+        pd: &Arc<Pd>,
+        limits: &Limits,
+        f: impl FnMut(Loan),
+    ) -> Result<Arc<Lane>> {
+        let mut list = self.0.lock();
+        retire_all(&mut list, Lane::is_broken, f);
+        let least = list.iter().min_by_key(|lane| lane.load()).cloned();
+        if let Some(lane) = least.as_ref().filter(|lane| lane.load() == 0) {
+            return Ok(lane.clone());
+        }
+        let most = lanes::most(limits.num_comp_vectors, online_cpus());
+        let is_free = |index: &u32| list.iter().all(|lane| lane.index != *index);
+        let made = (0..most).find(is_free).map(|index| {
+            let vector = lanes::vector(index, most, limits.num_comp_vectors);
+            let lane = Lane::new(pd, index, most, vector)?;
+            list.push(lane.clone(), GFP_KERNEL)?;
+            Ok(lane)
+        });
+        match (made, least) {
+            (Some(Ok(lane)), _) | (_, Some(lane)) => Ok(lane),
+            (Some(Err(e)), None) => Err(e),
+            (None, None) => Err(ENODEV),
+        }
+    }
+
+    /// Calls `f` for each lane.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Lane)) {
+        for lane in self.0.lock().iter() {
+            f(lane);
+        }
+    }
+
+    /// Calls `f` for each sink that was idle since the last call. Retires lanes that no connection
+    /// uses.
+    pub(crate) fn trim(&self, mut f: impl FnMut(Loan)) {
+        let mut list = self.0.lock();
+        list.iter().for_each(|lane| lane.trim(&mut f));
+        retire_all(&mut list, |lane| lane.load() == 0, f);
+    }
+
+    /// Retires all lanes, and calls `f` for each idle sink.
+    pub(crate) fn close(&self, f: impl FnMut(Loan)) {
+        retire_all(&mut self.0.lock(), |_| true, f);
+    }
+}
+
+/// Retires the lanes for which `is_over` returns true, and calls `f` for each of their idle sinks.
+fn retire_all(
+    list: &mut KVec<Arc<Lane>>,
+    is_over: impl Fn(&Lane) -> bool,
+    mut f: impl FnMut(Loan),
+) {
+    let mut i: usize = 0;
+    while let Some(lane) = list.get(i) {
+        if !is_over(lane) {
+            i = i.saturating_add(1);
+        } else if let Ok(lane) = list.remove(i) {
+            lane.retire(&mut f);
+        }
+    }
+}
