@@ -63,7 +63,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
         m,
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
-         standing behind_seconds credits_held receives receives_posted\n"
+         standing behind_seconds credits_held receives receives_posted lane\n"
     );
     server.devices.for_each(|device| {
         device.domain.for_each(|connection| {
@@ -119,9 +119,10 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
     match &now.endpoint {
         Some(endpoint) => {
             let pool = endpoint.receives.pool();
-            seq_print!(m, " {} {}\n", pool.count(), pool.posted());
+            let lane = endpoint.lane.index();
+            seq_print!(m, " {} {} {}\n", pool.count(), pool.posted(), lane);
         }
-        None => seq_print!(m, " - -\n"),
+        None => seq_print!(m, " - - -\n"),
     }
 }
 
@@ -143,14 +144,15 @@ fn show_devices(server: &Server, m: &SeqFile) {
     seq_print!(
         m,
         "device state connections receives pages pages_free calls_waiting send_buffers_free \
-         calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting\n"
+         calls_unanswered reply_pages leaving unvalidated_pages unvalidated_waiting lanes \
+         pages_idle\n"
     );
     server.devices.for_each(|device| {
-        let stock = device.domain.count();
+        let (stock, lanes, pages_idle) = device.domain.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
-            "{} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
             device.name(),
             if device.is_used() { "used" } else { "unused" },
             connections,
@@ -163,7 +165,9 @@ fn show_devices(server: &Server, m: &SeqFile) {
             device.domain.held.count(),
             leaving,
             stock.unvalidated,
-            stock.unvalidated_waiting
+            stock.unvalidated_waiting,
+            lanes,
+            pages_idle
         );
     });
 }

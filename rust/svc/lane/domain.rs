@@ -169,9 +169,14 @@ impl<C: Tenant> Domain<C> {
     }
 
     /// Returns the lane of a new connection, see [`Lanes::choose`]. May sleep.
-    pub(crate) fn choose_lane(&self, pd: &Arc<Pd>, limits: &Limits) -> Result<Arc<Lane>> {
+    pub(crate) fn choose_lane(
+        &self,
+        pd: &Arc<Pd>,
+        limits: &Limits,
+        keeps_sinks: bool,
+    ) -> Result<Arc<Lane>> {
         self.lanes
-            .choose(pd, limits, |sink| self.pool.put_sink(sink))
+            .choose(pd, limits, keeps_sinks, |sink| self.pool.put_sink(sink))
     }
 
     /// Returns the sinks that were idle since the last call to the pool, and retires lanes that no
@@ -185,14 +190,17 @@ impl<C: Tenant> Domain<C> {
         self.lanes.close(|sink| self.pool.put_sink(sink));
     }
 
-    /// Returns the numbers of objects of the pool, and counts the pages of idle sinks as free. May
-    /// sleep.
-    pub(crate) fn count(&self) -> Count {
+    /// Returns the numbers of objects of the pool, the number of live lanes, and the pages of their
+    /// idle sinks, which count as free. For debugfs; may sleep.
+    pub(crate) fn count(&self) -> (Count, usize, usize) {
         let mut count = self.pool.count();
+        let (mut lanes, mut idle) = (0usize, 0usize);
         self.lanes.for_each(|lane| {
-            count.pages_free = count.pages_free.saturating_add(lane.idle_pages());
+            lanes = lanes.saturating_add(1);
+            idle = idle.saturating_add(lane.idle_pages());
         });
-        count
+        count.pages_free = count.pages_free.saturating_add(idle);
+        (count, lanes, idle)
     }
 
     /// Queues the refill of the pool, because a Call is parked. In any process context.

@@ -12,7 +12,8 @@
 
 use super::{
     loan::Loan,
-    Lane, //
+    Lane,
+    Place, //
 };
 use core::pin::Pin;
 use kernel::{
@@ -41,8 +42,8 @@ impl Lanes {
     }
 
     /// Returns the lane of a new connection: the one with the least load, or a new one if each has
-    /// connections and the device has a completion vector without a lane. Retires lanes that have
-    /// failed; `f` is called for each of their idle sinks.
+    /// connections and the device has a completion vector without a lane. A new lane keeps idle sinks
+    /// if `keeps_sinks`. Retires lanes that have failed; `f` is called for each of their idle sinks.
     ///
     /// # Errors
     ///
@@ -53,6 +54,7 @@ impl Lanes {
         &self,
         pd: &Arc<Pd>,
         limits: &Limits,
+        keeps_sinks: bool,
         f: impl FnMut(Loan),
     ) -> Result<Arc<Lane>> {
         let mut list = self.0.lock();
@@ -64,8 +66,12 @@ impl Lanes {
         let most = lanes::most(limits.num_comp_vectors, online_cpus());
         let is_free = |index: &u32| list.iter().all(|lane| lane.index != *index);
         let made = (0..most).find(is_free).map(|index| {
-            let vector = lanes::vector(index, most, limits.num_comp_vectors);
-            let lane = Lane::new(pd, index, most, vector)?;
+            let place = Place {
+                index,
+                most,
+                vector: lanes::vector(index, most, limits.num_comp_vectors),
+            };
+            let lane = Lane::new(pd, place, keeps_sinks)?;
             list.push(lane.clone(), GFP_KERNEL)?;
             Ok(lane)
         });

@@ -65,6 +65,16 @@ use rdma::{
     page_region::PageRegion, //
 };
 
+/// The place of a lane on its device.
+struct Place {
+    /// The number of the lane.
+    index: u32,
+    /// The most lanes of the device.
+    most: u32,
+    /// The completion vector.
+    vector: u32,
+}
+
 /// A lane: completion queues and idle page regions of the connections on one completion vector.
 ///
 /// # Locking
@@ -76,6 +86,8 @@ pub(crate) struct Lane {
     index: u32,
     /// The most lanes of the device.
     most: u32,
+    /// False if RDMA Reads need memory regions, which belong to one connection each.
+    keeps_sinks: bool,
     receives: Cqs,
     sends: Cqs,
     #[pin]
@@ -83,13 +95,17 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Creates lane number `index` of up to `most`, on the completion vector `vector`, without
-    /// completion queues. May sleep.
+    /// Creates a lane without completion queues. It keeps no sinks unless `keeps_sinks`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or `ENODEV` if the device is being removed.
-    fn new(pd: &Arc<Pd>, index: u32, most: u32, vector: u32) -> Result<Arc<Self>> {
+    fn new(pd: &Arc<Pd>, place: Place, keeps_sinks: bool) -> Result<Arc<Self>> {
+        let Place {
+            index,
+            most,
+            vector,
+        } = place;
         let receives = Cqs::new(Completes::Receives, vector)?;
         let sends = Cqs::new(Completes::Sends, vector)?;
         // The CPUs of a lane count their references apart from others.
@@ -98,6 +114,7 @@ impl Lane {
             pin_init!(Self {
                 index,
                 most,
+                keeps_sinks,
                 receives,
                 sends,
                 cache <- new_spinlock!(cache, "svcrdma lane"),
@@ -148,7 +165,7 @@ impl Lane {
     /// pages that `pages` returns, and one sink each; `pages` is called under the lock. Returns the
     /// sink if it is not kept. In any process context.
     pub(crate) fn keep_sink(&self, mut sink: Loan, pages: impl FnOnce() -> usize) -> Option<Loan> {
-        if sink.has_memory_region() || !sink.stream_mut().is_fresh() {
+        if !self.keeps_sinks || sink.has_memory_region() || !sink.stream_mut().is_fresh() {
             return Some(sink);
         }
         let mut cache = self.cache.lock();
@@ -165,6 +182,11 @@ impl Lane {
     /// context.
     pub(crate) fn keep_empty(&self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
         self.cache.lock().keep_empty(page_region)
+    }
+
+    /// Returns the number of the lane, which no other live lane of the device has.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
     }
 
     /// Returns the number of pages of idle sinks. In any process context.

@@ -114,9 +114,10 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
     let endpoint = device.with_hardware(|hardware| {
+        let keeps_sinks = hardware.registers.is_none();
         let lane = connection
             .domain
-            .choose_lane(&hardware.pd, &hardware.limits)?;
+            .choose_lane(&hardware.pd, &hardware.limits, keeps_sinks)?;
         let receives = new_receives(hardware, &lane, connection)?;
         let cqs = hardware.share_cqs(&lane, receives.pool().max())?;
         let max_pages = listener.max_pages();
