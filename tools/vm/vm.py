@@ -204,6 +204,7 @@ class Job:
     env: dict[str, str] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)  # for /job
     tree: Path | None = None  # a folder that the VMs can mount, as 9p's "tree"
+    counted: bool = False  # the server's VM finds in /job/blocks what its kernel executes, see counts/blocks.c
     client: tuple[Images, Size] | None = None  # the client's VM, if it differs from the server's
 
     def machine(self, images: Images, role: str) -> tuple[Images, Size]:
@@ -261,7 +262,7 @@ class Vm:
             disk = stack.enter_context(tempfile.TemporaryFile(dir=directory))
             disk.truncate(DISK)
             path = Path(f"/proc/self/fd/{disk.fileno()}")
-            arguments = self.arguments(images, size, job.tree, index, directory, sockets, stdio, path)
+            arguments = self.arguments(images, size, job, index, directory, sockets, stdio, path)
             inherited = [disk.fileno()]
             self.monitor: Monitor | None = None
             if snapshot:
@@ -295,13 +296,15 @@ class Vm:
             self.stop()
 
     def arguments(
-        self, images: Images, size: Size, tree: Path | None, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
+        self, images: Images, size: Size, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
     ) -> list[str | Path]:
+        # The emulator alone has plugins.
+        kvm = use_kvm() and not job.counted
         # Emulated CPUs of a VM take turns. In parallel they would run the kernel's code while the kernel
         # patches it, and wait for CPUs that the host is not running.
-        accel = ["-accel", "kvm", "-cpu", "host"] if use_kvm() else ["-accel", "tcg,thread=single", "-cpu", CPU]
+        accel = ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", "tcg,thread=single", "-cpu", CPU]
         append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
-        if not use_kvm():
+        if not kvm:
             # The emulated TSC is steady, but on a busy host the kernel's watchdog takes it for unsteady and
             # changes to a timer that is far slower to read. With randomised addresses QEMU translates each
             # program again, which takes three times as long as to run it. High-resolution timers cost QEMU
@@ -327,7 +330,7 @@ class Vm:
         net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
         # QEMU is installed with the toolchain, maybe in a build root.
-        shared = [path for path in (directory, sockets, tree) if path]
+        shared = [path for path in (directory, sockets, job.tree) if path]
         inside = [TOP / "scripts/in-root", *(word for path in shared for word in ("-b", path))]
         # All VMs of a kernel have the same devices, as a VM can start only from a snapshot with its devices.
         return [
@@ -339,7 +342,7 @@ class Vm:
             *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
             *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
             *share("job", directory), *share("src", TOP, ",readonly=on"),
-            *(share("tree", tree, ",readonly=on") if tree else []),
+            *(share("tree", job.tree, ",readonly=on") if job.tree else []),
             # No merged buffers: rxe frees packets of a broken queue pair with the pair's lock held and
             # interrupts off. Freeing a merged buffer, which comes from a page pool, lets softirqs run, and a
             # packet for the same pair in a softirq then waits for that lock for ever.
@@ -347,6 +350,7 @@ class Vm:
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
             "-device", "vmgenid,guid=auto",
+            *(["-plugin", f"{TOP}/build/blocks.so,counts={directory}/blocks"] if job.counted and first else []),
             *(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,chardev=tty"] if stdio else []),
         ]  # fmt: skip
 
@@ -515,6 +519,7 @@ def main() -> int:
             sub.add_argument("--vms", type=int, choices=(1, 2), default=1)
             sub.add_argument("--limit", type=float, default=300)
             sub.add_argument("--out", type=Path)
+            sub.add_argument("--counted", action="store_true", help="count what the server's kernel executes, see counts/blocks.c")
             sub.add_argument("--share", type=Path, action="append", default=[], help="a file to put into /job")
             sub.add_argument("--quiet", action="store_true", help="do not show the output as it comes")
             sub.add_argument("command", nargs=argparse.REMAINDER, help="script in the checkout, or any command")
@@ -543,7 +548,7 @@ def main() -> int:
     path = Path(command[0]).resolve()
     if path.is_file() and path.is_relative_to(TOP):
         command[0] = str(Path("/src") / path.relative_to(TOP))
-    job = Job(command, out.resolve(), args.vms, size, args.limit, args.server, files=args.share)
+    job = Job(command, out.resolve(), args.vms, size, args.limit, args.server, files=args.share, counted=args.counted)
     tail = None
     shutil.rmtree(job.out / f"vm{job.vms}", ignore_errors=True)
     if not args.quiet:

@@ -28,6 +28,7 @@ CLIENT_SIZE = vm.Size(vm.Size().mem, 2)
 TOOLS = [
     ("build.probe", 300, ["scripts/cargo", "probe", "build"]),
     ("build.fsx", 600, ["scripts/fsx"]),
+    ("build.blocks", 60, ["scripts/blocks"]),
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
@@ -113,6 +114,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
         machines(header, kernel, settings),
         env,
         frozenset({module_of(kernel), *(tool.name for tool in tools(settings))}),
+        header.counted,
     )
 
 

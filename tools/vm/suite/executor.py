@@ -69,6 +69,7 @@ class Executor:
             test.seconds(self.slow),
             self.settings.server,
             test.env | {"VM_SLOW": f"{self.slow:g}"},
+            counted=test.counted,
             client=next(((self.images[client.kernel], client.size) for client in clients), None),
         )
         result = vm.run(self.images[server.kernel], job)

@@ -7,7 +7,7 @@ import re
 
 from suite.settings import DEBUG, Settings
 
-KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug")
+KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "counted")
 LINE = re.compile(rf"# ({'|'.join(KEYS)}):\s*(.*?)\s*$")
 
 
@@ -40,12 +40,17 @@ class Header:
         """Returns the kernel messages that the test provokes, as a regular expression."""
         return self._values.get("klog-allow", "")
 
+    @property
+    def counted(self) -> bool:
+        """Returns true if the test reads what the server's kernel executes, see counts/blocks.c."""
+        return "counted" in self._values
+
     def runs_on(self, kernel: str, settings: Settings) -> bool:
         """Returns true if the test is one of that kernel's."""
         if kernel == DEBUG:
             return "debug" in self._values and (settings.is_debug_only or "alone" not in self.words("debug"))
         wanted = self.words("kernels")
-        if kernel == settings.home:
+        if kernel == settings.home and "only" not in wanted:
             return "none" not in wanted
         return kernel in wanted or "all" in wanted
 

@@ -33,6 +33,7 @@ class Test:
     machines: tuple[Machine, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     needs: frozenset[str] = frozenset()
+    counted: bool = False  # see vm.Job
 
     @property
     def slots(self) -> int:

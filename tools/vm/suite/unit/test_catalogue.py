@@ -69,6 +69,11 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(tests["a.b@debug"].env, {"VM_KLOG_ALLOW": "rxe", "COUNT": "2"})
         self.assertEqual(tests["a.b@debug"].machines, (Machine("debug", catalogue.DEBUG_SIZE),))
 
+    def test_instructions_are_counted_if_asked_for(self) -> None:
+        self.script("a.b")
+        self.script("a.c", "# counted: yes")
+        self.assertEqual({name: test.counted for name, test in self.read().items()}, {"a.b": False, "a.c": True})
+
     def test_limits_are_four_times_as_long_on_the_debug_kernel(self) -> None:
         self.script("a.b", "# limit: 60", "# debug: yes")
         tests = self.read()
@@ -103,7 +108,7 @@ class GuestTest(unittest.TestCase):
     def test_needs(self) -> None:
         self.script("a.b", "# debug: yes")
         tests = self.read()
-        tools = {"build.probe", "build.fsx", "build.faults"}
+        tools = {"build.probe", "build.fsx", "build.blocks", "build.faults"}
         self.assertEqual(tests["a.b@debug"].needs, {"build.debug", *tools})
         self.assertEqual(names(catalogue.builds(ALL))[:3], ["build.7.3", "build.7.2", "build.debug"])
 

@@ -33,6 +33,8 @@ class HeaderTest(unittest.TestCase):
         self.assertEqual(kernels("# kernels: 7.2"), ["7.3", "7.2"])
         self.assertEqual(kernels("# kernels: none\n# debug: yes"), ["debug"])
         self.assertEqual(kernels("# debug: COUNT=1"), ["7.3", "debug"])
+        self.assertEqual(kernels("# kernels: only 7.3   a remark"), ["7.3"])
+        self.assertEqual(kernels("# kernels: only 7.3", Settings(("7.2",))), [])
 
     def test_debug_alone_is_for_make_test_debug(self) -> None:
         self.assertEqual(kernels("# debug: alone COUNT=1"), ["7.3"])
