@@ -28,6 +28,9 @@ host: ## unit and property tests of the protocol crate, and the probe's
 	@scripts/cargo host test
 	@scripts/cargo probe test
 
+bench-host: ## instructions of the protocol crate for an RPC, by step; by function for OPERATION=read-4k
+	@scripts/cargo host bench $(OPERATION)
+
 fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS="reply sq"
 	@scripts/cargo host fuzz $(or $(SECONDS),60) $(TARGETS)
 
@@ -96,4 +99,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
