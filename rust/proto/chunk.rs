@@ -15,10 +15,13 @@ use crate::wire::Reader;
 pub const MAX_WRITE_CHUNKS: u32 = 16;
 
 /// Bytes of a segment on the wire: handle, length, offset.
-pub(crate) const SEGMENT_LEN: u32 = 16;
+pub(crate) const SEGMENT_LEN: usize = 16;
 
-/// Bytes of a Read list element: discriminator, position, segment.
-const READ_LEN: u32 = 24;
+/// Bytes of a Read list element behind its discriminator: position, segment.
+const READ_LEN: usize = 20;
+
+/// Bytes of a Read list element.
+const ELEMENT_LEN: usize = 24;
 
 /// A range of the client's memory (`xdr_rdma_segment`, RFC 8166, section 3.4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +35,14 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Reads the segment at byte `at` of `message`.
-    pub(crate) fn read(message: &[u8], at: u32) -> Option<Self> {
-        let raw = u128::from_be_bytes(*wire::bytes(message, at)?);
-        Some(Self {
+    /// Decodes a segment.
+    pub(crate) fn decode(raw: &[u8; SEGMENT_LEN]) -> Self {
+        let raw = u128::from_be_bytes(*raw);
+        Self {
             handle: (raw >> 96) as u32,
             length: (raw >> 64) as u32,
             offset: raw as u64,
-        })
+        }
     }
 }
 
@@ -55,33 +58,12 @@ pub struct ReadSegment {
 }
 
 impl ReadSegment {
-    /// Reads the Read list element whose discriminator is at byte `at` of `message`.
-    fn read(message: &[u8], at: u32) -> Option<Self> {
+    /// Decodes a Read list element behind its discriminator.
+    fn decode(raw: &[u8; READ_LEN]) -> Option<Self> {
         Some(Self {
-            position: wire::word(message, at.checked_add(4)?)?,
-            segment: Segment::read(message, at.checked_add(8)?)?,
+            position: u32::from_be_bytes(*raw.first_chunk()?),
+            segment: Segment::decode(raw.last_chunk()?),
         })
-    }
-}
-
-/// The offsets of list elements of equal size.
-#[derive(Clone, Copy, Debug)]
-struct Steps {
-    /// Offset of the next element.
-    at: u32,
-    /// Elements that are left.
-    left: u32,
-    /// Bytes of an element.
-    step: u32,
-}
-
-impl Steps {
-    /// Returns the next offset.
-    fn take(&mut self) -> Option<u32> {
-        self.left = self.left.checked_sub(1)?;
-        let at = self.at;
-        self.at = at.checked_add(self.step)?;
-        Some(at)
     }
 }
 
@@ -95,28 +77,57 @@ pub(crate) struct ReadChunk {
 }
 
 /// The Read list of a Call (RFC 8166, section 4.3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// # Invariants
+///
+/// `only` is the chunk that all elements belong to, or `None` if there is no such chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadList {
     /// Offset of the discriminator of the first element.
     at: u32,
     /// Number of elements.
     count: u32,
+    /// The only chunk. Nearly all lists have at most one, which is found without a walk.
+    only: Option<ReadChunk>,
 }
 
 impl ReadList {
-    /// A list without elements.
-    pub(crate) const EMPTY: Self = Self { at: 0, count: 0 };
+    /// Returns a list without elements at byte `at`.
+    pub(crate) const fn empty(at: u32) -> Self {
+        // INVARIANT: There is no chunk.
+        Self {
+            at,
+            count: 0,
+            only: None,
+        }
+    }
 
     /// Reads a Read list from `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
-        let at = reader.at();
-        let mut count = 0u32;
+        let mut list = Self::empty(reader.at());
         while is_present(reader)? {
-            // Position and segment.
-            reader.skip(1, 4 + SEGMENT_LEN).ok_or(Reason::Truncated)?;
-            count = count.saturating_add(1);
+            let raw = reader.bytes().ok_or(Reason::Truncated)?;
+            list.add(&ReadSegment::decode(raw).ok_or(Reason::Truncated)?);
         }
-        Ok(Self { at, count })
+        Ok(list)
+    }
+
+    /// Adds the element `read`, which follows the others in the message.
+    fn add(&mut self, read: &ReadSegment) {
+        let len = u64::from(read.segment.length);
+        // INVARIANT: Once two elements have different positions, it stays `None`.
+        self.only = match self.only {
+            Some(only) if only.position == read.position => Some(ReadChunk {
+                len: only.len.saturating_add(len),
+                ..only
+            }),
+            None if self.count == 0 => Some(ReadChunk {
+                position: read.position,
+                len,
+            }),
+            _ => None,
+        };
+        self.count = self.count.saturating_add(1);
     }
 
     /// Returns true if the list has no elements.
@@ -126,14 +137,7 @@ impl ReadList {
 
     /// Returns the elements in the order of the list.
     pub(crate) fn iter<'m>(&self, message: &'m [u8]) -> ReadSegments<'m> {
-        ReadSegments {
-            message,
-            steps: Steps {
-                at: self.at,
-                left: self.count,
-                step: READ_LEN,
-            },
-        }
+        ReadSegments(items(message, self.at, self.count, ELEMENT_LEN))
     }
 
     /// Returns element number `index`.
@@ -141,12 +145,24 @@ impl ReadList {
         if index >= self.count {
             return None;
         }
-        let at = index.checked_mul(READ_LEN)?.checked_add(self.at)?;
-        ReadSegment::read(message, at)
+        let at = (index as usize).checked_mul(ELEMENT_LEN)?;
+        let raw = wire::bytes::<ELEMENT_LEN>(message, at.checked_add(self.at as usize)?)?;
+        ReadSegment::decode(raw.last_chunk()?)
+    }
+
+    /// Returns true if all positions are multiples of 4.
+    pub(crate) fn is_aligned(&self, message: &[u8]) -> bool {
+        match self.only {
+            Some(only) => only.position & 3 == 0,
+            None => self.iter(message).all(|read| read.position & 3 == 0),
+        }
     }
 
     /// Returns the length of the chunk at `position` in bytes, or `None` if no chunk is there.
     pub(crate) fn len_at(&self, message: &[u8], position: u32) -> Option<u64> {
+        if let Some(only) = self.only {
+            return (only.position == position).then_some(only.len);
+        }
         let mut len = None;
         for read in self.iter(message).filter(|read| read.position == position) {
             let sum = len.unwrap_or(0u64);
@@ -157,6 +173,16 @@ impl ReadList {
 
     /// Returns the chunk with the lowest position above `position`.
     pub(crate) fn next_chunk(&self, message: &[u8], position: u32) -> Option<ReadChunk> {
+        match self.only {
+            Some(only) => (only.position > position).then_some(only),
+            None => self.find_chunk(message, position),
+        }
+    }
+
+    /// Finds the chunk with the lowest position above `position` in a list of several chunks.
+    // Out of line: few lists have several chunks.
+    #[inline(never)]
+    fn find_chunk(&self, message: &[u8], position: u32) -> Option<ReadChunk> {
         let mut found: Option<ReadChunk> = None;
         for read in self.iter(message).filter(|read| read.position > position) {
             let length = u64::from(read.segment.length);
@@ -179,16 +205,16 @@ impl ReadList {
 
 /// Iterator over the elements of a Read list.
 #[derive(Clone, Debug)]
-pub struct ReadSegments<'m> {
-    message: &'m [u8],
-    steps: Steps,
-}
+pub struct ReadSegments<'m>(&'m [u8]);
 
 impl Iterator for ReadSegments<'_> {
     type Item = ReadSegment;
 
+    #[inline]
     fn next(&mut self) -> Option<ReadSegment> {
-        ReadSegment::read(self.message, self.steps.take()?)
+        let (raw, rest) = self.0.split_first_chunk::<ELEMENT_LEN>()?;
+        self.0 = rest;
+        ReadSegment::decode(raw.last_chunk()?)
     }
 }
 
@@ -221,9 +247,26 @@ impl Chunk {
     /// Returns this chunk of `message`.
     pub(crate) fn of(self, message: &[u8]) -> WriteChunk<'_> {
         WriteChunk {
-            message,
-            chunk: self,
+            segments: items(message, self.at, self.count, SEGMENT_LEN),
+            count: self.count,
         }
+    }
+
+    /// Sets the lengths of the segments to those of `written` bytes, which fill them in order.
+    /// `lists` is a copy of the message from byte `from` on. Returns `None` if it is too short.
+    pub(crate) fn set_written(self, lists: &mut [u8], from: u32, written: u32) -> Option<()> {
+        let at = self.at.checked_sub(from)? as usize;
+        let len = (self.count as usize).checked_mul(SEGMENT_LEN)?;
+        let segments = lists.get_mut(at..)?.get_mut(..len)?;
+        let mut left = written;
+        for segment in segments.chunks_exact_mut(SEGMENT_LEN) {
+            let length = segment.get_mut(4..8)?;
+            let offered = u32::from_be_bytes(*length.first_chunk()?);
+            let filled = offered.min(left);
+            left = left.saturating_sub(filled);
+            length.copy_from_slice(&filled.to_be_bytes());
+        }
+        Some(())
     }
 }
 
@@ -231,31 +274,26 @@ impl Chunk {
 /// 3.4.6).
 #[derive(Clone, Copy, Debug)]
 pub struct WriteChunk<'m> {
-    message: &'m [u8],
-    chunk: Chunk,
+    /// The bytes of the segments.
+    segments: &'m [u8],
+    /// Number of segments.
+    count: u32,
 }
 
 impl<'m> WriteChunk<'m> {
     /// Returns the number of segments.
     pub fn len(&self) -> u32 {
-        self.chunk.count
+        self.count
     }
 
     /// Returns true if the chunk has no segments.
     pub fn is_empty(&self) -> bool {
-        self.chunk.count == 0
+        self.count == 0
     }
 
     /// Returns the segments in order.
     pub fn segments(&self) -> Segments<'m> {
-        Segments {
-            message: self.message,
-            steps: Steps {
-                at: self.chunk.at,
-                left: self.chunk.count,
-                step: SEGMENT_LEN,
-            },
-        }
+        Segments(self.segments)
     }
 
     /// Returns the number of bytes that fit into the chunk.
@@ -263,32 +301,25 @@ impl<'m> WriteChunk<'m> {
         let lengths = self.segments().map(|segment| u64::from(segment.length));
         lengths.fold(0, u64::saturating_add)
     }
-
-    /// Returns the number of bytes of the chunk on the wire: discriminator, count, segments.
-    pub(crate) fn wire_len(&self) -> u64 {
-        u64::from(self.chunk.count)
-            .saturating_mul(u64::from(SEGMENT_LEN))
-            .saturating_add(8)
-    }
 }
 
 /// Iterator over the segments of a [`WriteChunk`].
 #[derive(Clone, Debug)]
-pub struct Segments<'m> {
-    message: &'m [u8],
-    steps: Steps,
-}
+pub struct Segments<'m>(&'m [u8]);
 
 impl Iterator for Segments<'_> {
     type Item = Segment;
 
+    #[inline]
     fn next(&mut self) -> Option<Segment> {
-        Segment::read(self.message, self.steps.take()?)
+        let (raw, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(Segment::decode(raw))
     }
 }
 
 /// The Write list of a Call (RFC 8166, section 4.3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteList {
     /// Offset of the discriminator of the first element.
     at: u32,
@@ -297,18 +328,24 @@ pub(crate) struct WriteList {
 }
 
 impl WriteList {
-    /// A list without elements.
-    pub(crate) const EMPTY: Self = Self { at: 0, count: 0 };
+    /// Returns a list without elements at byte `at`.
+    pub(crate) const fn empty(at: u32) -> Self {
+        Self { at, count: 0 }
+    }
 
     /// Reads a Write list from `reader`.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Reason> {
-        let at = reader.at();
-        let mut count = 0u32;
+        let mut list = Self::empty(reader.at());
         while is_present(reader)? {
             Chunk::parse(reader).ok_or(Reason::Truncated)?;
-            count = count.saturating_add(1);
+            list.count = list.count.saturating_add(1);
         }
-        Ok(Self { at, count })
+        Ok(list)
+    }
+
+    /// Returns the offset of the list in bytes.
+    pub(crate) fn at(&self) -> u32 {
+        self.at
     }
 
     /// Returns the number of Write chunks.
@@ -348,7 +385,7 @@ impl ChunkWalk {
         self.left = self.left.checked_sub(1)?;
         let count = wire::word(message, self.at.checked_add(4)?)?;
         let at = self.at.checked_add(8)?;
-        self.at = count.checked_mul(SEGMENT_LEN)?.checked_add(at)?;
+        self.at = count.checked_mul(SEGMENT_LEN as u32)?.checked_add(at)?;
         Some(Chunk { at, count })
     }
 }
@@ -367,6 +404,14 @@ impl<'m> Iterator for Chunks<'m> {
         let chunk = self.rest.take(self.message)?;
         Some(chunk.of(self.message))
     }
+}
+
+/// Returns the bytes of `count` items of `size` bytes each, which begin at byte `at` of `message`,
+/// or no bytes if the message is too short.
+fn items(message: &[u8], at: u32, count: u32, size: usize) -> &[u8] {
+    let len = (count as usize).saturating_mul(size);
+    let rest = message.get(at as usize..);
+    rest.and_then(|rest| rest.get(..len)).unwrap_or(&[])
 }
 
 /// Reads a list discriminator. Returns true if an item follows (RFC 8166, section 4.3).

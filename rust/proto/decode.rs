@@ -64,11 +64,12 @@ struct Fixed {
 impl Fixed {
     /// Reads the four words.
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let [xid, version, credits, procedure] = reader.words()?;
         Some(Self {
-            xid: reader.word()?,
-            version: reader.word()?,
-            credits: reader.word()?,
-            procedure: reader.word()?,
+            xid,
+            version,
+            credits,
+            procedure,
         })
     }
 }
@@ -102,10 +103,13 @@ pub fn decode<'m>(message: &'m [u8], header: &'m mut Header) -> Result<Received<
         procedure::DONE => return Ok(Received::Ignored),
         _ => return Err(Reason::Procedure.of(xid)),
     };
-    *header = lists(&fixed, kind, &mut reader).map_err(|reason| reason.of(xid))?;
+    header.xid = xid;
+    header.credits = fixed.credits;
+    header.kind = kind;
+    lists(header, &mut reader).map_err(|reason| reason.of(xid))?;
     let view = header.view(message);
     match kind {
-        Kind::Msg => inline(view),
+        Kind::Msg => inline(view, reader.rest()),
         Kind::Nomsg => in_chunk(view).map_err(|reason| reason.of(xid)),
     }
 }
@@ -120,20 +124,14 @@ fn error(fixed: &Fixed, reader: &mut Reader<'_>) -> Result<Received<'static>, Re
     })
 }
 
-/// Reads the chunk lists, and returns the header that they complete.
-fn lists(fixed: &Fixed, kind: Kind, reader: &mut Reader<'_>) -> Result<Header, Reason> {
-    let reads = ReadList::parse(reader)?;
-    let writes = WriteList::parse(reader)?;
-    let reply = Chunk::parse_optional(reader)?;
-    Ok(Header {
-        xid: fixed.xid,
-        credits: fixed.credits,
-        kind,
-        body: reader.at() as usize,
-        reads,
-        writes,
-        reply,
-    })
+/// Reads the chunk lists into `header`.
+fn lists(header: &mut Header, reader: &mut Reader<'_>) -> Result<(), Reason> {
+    header.reads = ReadList::parse(reader)?;
+    header.writes = WriteList::parse(reader)?;
+    header.reply = Chunk::parse_optional(reader)?;
+    // INVARIANT: The reader is behind the Reply chunk, which follows the Write list.
+    header.body = reader.at() as usize;
+    Ok(())
 }
 
 /// Accepts an RDMA_NOMSG as a Call if it has a position-zero Read chunk.
@@ -146,7 +144,7 @@ fn in_chunk(view: View<'_>) -> Result<Received<'_>, Reason> {
 
 /// Accepts a Call if its positions are aligned and the server accepts as many Write chunks.
 fn call(view: View<'_>) -> Result<Received<'_>, Reason> {
-    if view.reads().any(|read| read.position & 3 != 0) {
+    if !view.is_aligned() {
         return Err(Reason::Misaligned);
     }
     if view.write_chunks() > MAX_WRITE_CHUNKS {
@@ -155,11 +153,10 @@ fn call(view: View<'_>) -> Result<Received<'_>, Reason> {
     Ok(Received::Call(view))
 }
 
-/// Accepts an RDMA_MSG as a Call or as a reverse-direction reply.
-fn inline(view: View<'_>) -> Result<Received<'_>, DecodeError> {
+/// Accepts an RDMA_MSG as a Call or as a reverse-direction reply. `body` is its RPC message.
+fn inline<'m>(view: View<'m>, body: &'m [u8]) -> Result<Received<'m>, DecodeError> {
     let header = view.header();
-    let mut reader = Reader::new(view.inline());
-    let (Some(xid), Some(direction)) = (reader.word(), reader.word()) else {
+    let Some([xid, direction]) = Reader::new(body).words() else {
         return Err(view.refuse(Reason::ShortBody));
     };
     let has_two_bodies = || view.read_len(0).is_some();
@@ -171,7 +168,7 @@ fn inline(view: View<'_>) -> Result<Received<'_>, DecodeError> {
         1 => Ok(Received::Reverse(Reverse {
             xid: header.xid,
             credits: header.credits,
-            body: view.inline(),
+            body,
         })),
         _ => Err(view.refuse(Reason::Direction)),
     }

@@ -2,7 +2,6 @@
 
 //! Encoding of the transport headers that the server sends (RFC 8166, sections 4.2, 4.3 and 4.5).
 
-use crate::chunk::WriteChunk;
 use crate::error::Answer;
 use crate::header::{
     procedure,
@@ -15,7 +14,7 @@ use crate::reply::{
     ReplyPlan, //
 };
 use crate::report;
-use crate::wire::Writer;
+use crate::wire;
 
 /// Bytes of the transport header of a reverse-direction Call.
 pub const REVERSE_LEN: usize = MIN_MESSAGE;
@@ -32,77 +31,48 @@ pub fn reply(plan: &ReplyPlan, view: &View<'_>, credits: u32, out: &mut [u8]) ->
         Form::ReplyChunk => procedure::NOMSG,
         Form::Refused => return None,
     };
-    let mut writer = Writer::new(out);
-    fixed(&mut writer, view.header().xid, VERSION, credits, proc)?;
     // A Reply has no Read list.
-    writer.word(0)?;
+    let at = wire::put(out, [view.header().xid, VERSION, credits, proc, 0])?;
+    let lists = view.reply_lists();
+    let out = out.get_mut(at..)?.get_mut(..lists.len())?;
+    out.copy_from_slice(lists);
+    let header = view.header();
+    let from = header.writes.at();
+    let mut writes = header.writes.walk();
     let mut index = 0u32;
-    for write in view.writes() {
-        chunk(&mut writer, &write, plan.written(index))?;
+    while let Some(chunk) = writes.take(view.message()) {
+        chunk.set_written(out, from, plan.written(index))?;
         index = index.saturating_add(1);
     }
-    writer.word(0)?;
-    match view.reply() {
-        Some(reply) => chunk(&mut writer, &reply, plan.replied())?,
-        None => writer.word(0)?,
+    if let Some(chunk) = header.reply {
+        chunk.set_written(out, from, plan.replied())?;
     }
-    Some(writer.len())
+    at.checked_add(lists.len())
 }
 
 /// Writes an RDMA_ERROR into `out`. Returns its length in bytes: 28 for ERR_VERS, 20 for ERR_CHUNK.
 /// Returns `None` if there is nothing to send or `out` is too small.
 pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
-    let mut writer = Writer::new(out);
     match answer {
-        Answer::Drop => return None,
+        Answer::Drop => None,
         Answer::Version { xid, version } => {
-            fixed(&mut writer, xid, version, credits, procedure::ERROR)?;
-            writer.word(report::VERS)?;
-            writer.word(VERSION)?;
-            writer.word(VERSION)?;
+            // The lowest and the highest version that the server supports.
+            let (low, high) = (VERSION, VERSION);
+            let proc = procedure::ERROR;
+            wire::put(out, [xid, version, credits, proc, report::VERS, low, high])
         }
         Answer::Chunk { xid } => {
-            fixed(&mut writer, xid, VERSION, credits, procedure::ERROR)?;
-            writer.word(report::CHUNK)?;
+            let words = [xid, VERSION, credits, procedure::ERROR, report::CHUNK];
+            wire::put(out, words)
         }
     }
-    Some(writer.len())
 }
 
 /// Writes the transport header of a reverse-direction Call into `out`: an RDMA_MSG without chunks
 /// (RFC 8167, section 5.1). `credits` is the number of replies that the server can receive. Returns
 /// its length, [`REVERSE_LEN`], or `None` if `out` is too small.
 pub fn reverse(xid: u32, credits: u32, out: &mut [u8]) -> Option<usize> {
-    let mut writer = Writer::new(out);
-    fixed(&mut writer, xid, VERSION, credits, procedure::MSG)?;
-    for _ in 0..3 {
-        writer.word(0)?;
-    }
-    Some(writer.len())
-}
-
-/// Writes the four words that begin each message.
-fn fixed(writer: &mut Writer<'_>, xid: u32, version: u32, credits: u32, proc: u32) -> Option<()> {
-    writer.word(xid)?;
-    writer.word(version)?;
-    writer.word(credits)?;
-    writer.word(proc)
-}
-
-/// Writes `chunk`, into whose segments `written` bytes were written.
-fn chunk(writer: &mut Writer<'_>, chunk: &WriteChunk<'_>, written: u32) -> Option<()> {
-    let mut left = written;
-    writer.word(1)?;
-    writer.word(chunk.len())?;
-    for segment in chunk.segments() {
-        let length = segment.length.min(left);
-        left = left.saturating_sub(length);
-        writer.word(segment.handle)?;
-        writer.word(length)?;
-        writer.word((segment.offset >> 32) as u32)?;
-        writer.word(segment.offset as u32)?;
-    }
-    Some(())
+    wire::put(out, [xid, VERSION, credits, procedure::MSG, 0, 0, 0])
 }
 
 #[cfg(test)]

@@ -59,7 +59,11 @@ pub enum Kind {
 }
 
 /// The header of a Call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// # Invariants
+///
+/// The Write list is followed by the Reply chunk, and that by `body`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// XID.
     pub xid: u32,
@@ -79,13 +83,14 @@ pub struct Header {
 
 impl Header {
     /// A header without chunks.
+    // INVARIANT: Four words and three discriminators.
     pub const EMPTY: Self = Self {
         xid: 0,
         credits: 0,
         kind: Kind::Msg,
-        body: 0,
-        reads: ReadList::EMPTY,
-        writes: WriteList::EMPTY,
+        body: MIN_MESSAGE,
+        reads: ReadList::empty(16),
+        writes: WriteList::empty(20),
         reply: None,
     };
 
@@ -102,6 +107,12 @@ impl Header {
             header: self,
             message,
         }
+    }
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self::EMPTY
     }
 }
 
@@ -123,6 +134,18 @@ impl<'m> View<'m> {
         self.message
     }
 
+    /// Returns the Write list and the Reply chunk as they are on the wire. A Reply repeats them.
+    pub(crate) fn reply_lists(&self) -> &'m [u8] {
+        let lists = self.header.writes.at() as usize..self.header.body;
+        self.message.get(lists).unwrap_or(&[])
+    }
+
+    /// Returns the number of bytes of the Write list and the Reply chunk on the wire.
+    pub(crate) fn reply_lists_len(&self) -> u32 {
+        // No message that is decoded is longer than MAX_MESSAGE.
+        (self.header.body as u32).saturating_sub(self.header.writes.at())
+    }
+
     /// Returns the bytes of the inline RPC message, which an RDMA_NOMSG does not have.
     pub fn inline(&self) -> &'m [u8] {
         match self.header.kind {
@@ -136,9 +159,20 @@ impl<'m> View<'m> {
         u32::try_from(self.inline().len()).unwrap_or(0)
     }
 
+    /// Returns true if the whole RPC message is inline, as that of most Calls is.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.header.kind == Kind::Msg && self.header.reads.is_empty()
+    }
+
     /// Returns the elements of the Read list in their order.
     pub fn reads(&self) -> ReadSegments<'m> {
         self.header.reads.iter(self.message)
+    }
+
+    /// Returns true if the positions of all Read chunks are multiples of 4.
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.header.reads.is_aligned(self.message)
     }
 
     /// Returns element number `index` of the Read list.

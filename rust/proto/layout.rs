@@ -3,14 +3,15 @@
 //! Layout of the bytes of a Call (RFC 8166, sections 3.4.5 and 3.5).
 //!
 //! A Call without Read chunks stays in its Receive buffer. Any other Call needs a sink. [`plan`]
-//! chooses the layout, [`ReadCursor`] lists the RDMA Reads, and [`fills`] lists the bytes of the
-//! sink that the processor writes.
+//! chooses the layout, [`ReadCursor`] lists the RDMA Reads, and [`fill`] the bytes of the sink that
+//! the processor writes.
 
+pub use crate::fill::{
+    fill,
+    Fill, //
+};
 pub use crate::parts::MAX_CHUNKS;
 pub use crate::read::{
-    fills,
-    Fill,
-    Fills,
     ReadCursor,
     ReadOp, //
 };
@@ -48,11 +49,20 @@ pub const SPLIT_MIN: u32 = 1024;
 /// - [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`]: the Read chunks do not fit
 ///   together.
 /// - [`Reason::TooLarge`]: the Call needs more than `max_pages` pages.
+#[inline]
 pub fn plan(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
+    match view.is_whole() && view.inline_len() >= MIN_RPC {
+        true => Ok(Layout::Inline),
+        false => plan_any(view, max_pages),
+    }
+}
+
+/// Chooses the layout of a Call of any kind.
+fn plan_any(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
     choose(view, max_pages).map_err(|reason| view.refuse(reason))
 }
 
-/// Chooses the layout of a Call.
+/// Does so, or returns the reason to refuse the Call.
 fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
     let kind = view.header().kind;
     if kind == Kind::Nomsg && view.reads().next().is_none() {
@@ -119,7 +129,7 @@ fn split(view: &View<'_>) -> Result<Option<Layout>, Reason> {
 
 /// Returns the length of the whole Call in bytes.
 fn measure(view: &View<'_>, max_pages: u32) -> Result<u32, Reason> {
-    let mut walk = Walk::linear(view)?;
+    let mut walk = Walk::new(view)?;
     let mut len = 0u32;
     while let Some(part) = walk.step(view)? {
         len = part.sink.checked_add(part.len).ok_or(Reason::TooLarge)?;

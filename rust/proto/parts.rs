@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts that make up the sink of a Call, in the order of their bytes.
+//! The parts that make up a Linear sink of a Call, in the order of their bytes.
 //!
 //! The *base stream* is the inline RPC message or the position-zero Read chunk. A Linear sink is
 //! the base stream with the other Read chunks inserted at their positions, each followed by its XDR
-//! pad. A Split sink is one Read chunk, its XDR pad, and the rest of the base stream.
+//! pad.
 
 use crate::chunk::ReadChunk;
 use crate::error::Reason;
@@ -12,7 +12,6 @@ use crate::header::{
     Kind,
     View, //
 };
-use crate::sink::Layout;
 use crate::wire;
 
 /// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes
@@ -25,8 +24,8 @@ pub const MAX_CHUNKS: u32 = 64;
 pub(crate) enum Source {
     /// The base stream, from this byte on.
     Base(u32),
-    /// The Read chunk at this position, from its first byte on.
-    Chunk(u32),
+    /// A Read chunk.
+    Chunk,
     /// Zeroes.
     Pad,
 }
@@ -41,7 +40,7 @@ pub(crate) struct Part {
     pub(crate) len: u32,
 }
 
-/// A walk over the parts of a sink.
+/// A walk over the parts of a Linear sink.
 ///
 /// # Invariants
 ///
@@ -67,31 +66,12 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Starts a walk over the sink of `layout`.
-    pub(crate) fn new(layout: &Layout, view: &View<'_>) -> Self {
-        match *layout {
-            Layout::Inline => Self::default(),
-            Layout::Split {
-                position,
-                len,
-                tail,
-            } => Self {
-                base: position.saturating_add(tail),
-                taken: position,
-                // No chunk follows this one.
-                position: u32::MAX,
-                chunk: Some(ReadChunk {
-                    position,
-                    len: u64::from(len),
-                }),
-                ..Self::default()
-            },
-            Layout::Linear { .. } => Self::linear(view).unwrap_or_default(),
-        }
-    }
-
-    /// Starts a walk over a Linear sink of unknown length.
-    pub(crate) fn linear(view: &View<'_>) -> Result<Self, Reason> {
+    /// Starts a walk over the sink of a Call.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Reason::TooLarge`] if the base stream is too long.
+    pub(crate) fn new(view: &View<'_>) -> Result<Self, Reason> {
         let base = match view.header().kind {
             Kind::Msg => view.inline_len(),
             Kind::Nomsg => length(view.read_len(0).unwrap_or(0))?,
@@ -118,7 +98,7 @@ impl Walk {
             } else if let Some(chunk) = self.chunk.take() {
                 let len = length(chunk.len)?;
                 self.pad = wire::pad(len);
-                self.part(Source::Chunk(chunk.position), len)?
+                self.part(Source::Chunk, len)?
             } else {
                 let gap = self.gap(view)?;
                 if gap == 0 && self.chunk.is_none() {

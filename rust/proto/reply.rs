@@ -21,17 +21,14 @@ use crate::error::{
     DecodeError,
     Reason, //
 };
-use crate::header::{
-    View,
-    MIN_MESSAGE, //
-};
+use crate::header::View;
 use crate::wire;
 
 /// The most results of one Reply that leave the reply stream: one for each Write chunk.
 pub const MAX_PAYLOADS: usize = MAX_WRITE_CHUNKS as usize;
 
-/// Bytes of a transport header without chunks: four words and three absent lists.
-const MIN_HEADER: u64 = MIN_MESSAGE as u64;
+/// Bytes of the transport header of a Reply before its Write list: four words, and no Read list.
+pub(crate) const BEFORE_LISTS: u32 = 20;
 
 /// A result that is eligible for direct data placement: a range of the reply stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,27 +65,60 @@ pub enum Form {
 
 /// The form of a Reply and the destination of each of its bytes.
 ///
+/// A plan is made in place, because it is large. The default is the plan of a refused Reply.
+///
 /// # Invariants
 ///
 /// - The first `count` of `payloads` are ascending, do not overlap and lie within `len`.
 /// - Payload number `k` fits into Write chunk `k` of the Call. It has no bytes if the chunk has no
 ///   room for any.
-/// - A refused Reply has no payloads, and its `len` is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// - A refused Reply has no payloads, and all of its lengths are 0.
+#[derive(Debug, Default)]
 pub struct ReplyPlan {
     /// The form of the Reply.
     pub form: Form,
-    payloads: [Payload; MAX_PAYLOADS],
+    /// Number of payloads.
     count: u32,
     /// Bytes of the reply stream.
     len: u32,
     /// Bytes that stay in the reply stream.
     rest: u32,
+    /// Bytes that go to the Write chunks.
+    moved: u32,
     /// Bytes of the transport header.
     header: u32,
+    payloads: [Payload; MAX_PAYLOADS],
 }
 
 impl ReplyPlan {
+    /// Plans a Reply of `len` bytes to a Call, to be sent in a message of at most `limit` bytes.
+    ///
+    /// `payloads` are the eligible results in ascending order. A payload that exceeds the stream or
+    /// overlaps its predecessor stays in the stream and uses no Write chunk. A payload whose Write
+    /// chunk has no room for any byte stays in the stream too, but uses that chunk.
+    pub fn make(
+        &mut self,
+        view: &View<'_>,
+        len: u32,
+        payloads: impl IntoIterator<Item = Payload>,
+        limit: u32,
+    ) {
+        // INVARIANT: There is no payload yet.
+        self.count = 0;
+        self.len = len;
+        self.rest = len;
+        self.moved = 0;
+        self.header = header_len(view);
+        self.form = match self.assign(view, payloads) {
+            Some(()) => self.choose(view, limit),
+            None => Form::Refused,
+        };
+        if self.form == Form::Refused {
+            // INVARIANT: All is 0 now.
+            (self.count, self.len, self.rest, self.moved, self.header) = (0, 0, 0, 0, 0);
+        }
+    }
+
     /// Returns the length of the transport header in bytes; 0 for a refused Reply.
     pub fn header_len(&self) -> u32 {
         self.header
@@ -125,8 +155,7 @@ impl ReplyPlan {
 
     /// Returns the number of bytes that go to Write chunks and to the Reply chunk.
     pub fn written_len(&self) -> u32 {
-        let results = (0..self.count).map(|index| self.written(index));
-        results.fold(self.replied(), u32::saturating_add)
+        self.moved.saturating_add(self.replied())
     }
 
     /// Returns the number of bytes that go to the Reply chunk.
@@ -141,10 +170,14 @@ impl ReplyPlan {
     /// chunk.
     ///
     /// A chunk with no room for any byte means that the client wants this result inline.
-    fn assign(&mut self, view: &View<'_>, payloads: &[Payload]) -> Option<()> {
+    fn assign(
+        &mut self,
+        view: &View<'_>,
+        payloads: impl IntoIterator<Item = Payload>,
+    ) -> Option<()> {
         let mut chunks = view.writes();
         let mut end = 0u32;
-        for payload in payloads {
+        for mut payload in payloads {
             let Some(span) = payload.span(self.len).filter(|span| span.start >= end) else {
                 continue;
             };
@@ -155,20 +188,19 @@ impl ReplyPlan {
                 break;
             };
             end = span.end;
+            match chunk.capacity() {
+                0 => payload.len = 0,
+                capacity if u64::from(payload.len) > capacity => return None,
+                _ => {
+                    let gone = span.end.saturating_sub(span.start);
+                    self.rest = self.rest.saturating_sub(gone);
+                    self.moved = self.moved.saturating_add(payload.len);
+                }
+            }
+            // INVARIANT: `span` is within `len` and behind the payload before; the chunk has room,
+            // or the payload has no bytes.
+            *slot = payload;
             self.count = self.count.saturating_add(1);
-            let capacity = chunk.capacity();
-            if capacity == 0 {
-                // INVARIANT: As below; the payload takes the chunk but no bytes of the stream.
-                *slot = Payload { len: 0, ..*payload };
-                continue;
-            }
-            if u64::from(payload.len) > capacity {
-                return None;
-            }
-            // INVARIANT: `span` is within `len` and behind the payload before; the chunk has room.
-            *slot = *payload;
-            let gone = span.end.saturating_sub(span.start);
-            self.rest = self.rest.saturating_sub(gone);
         }
         Some(())
     }
@@ -188,18 +220,10 @@ impl ReplyPlan {
     }
 }
 
-/// Returns the length of the transport header of a Reply in bytes. It repeats the Write chunks and
-/// the Reply chunk of the Call.
-fn header_len(view: &View<'_>) -> Option<u32> {
-    let mut len = MIN_HEADER;
-    for chunk in view.writes() {
-        len = len.checked_add(chunk.wire_len())?;
-    }
-    if let Some(chunk) = view.reply() {
-        // MIN_HEADER contains its discriminator.
-        len = len.checked_add(chunk.wire_len())?.checked_sub(4)?;
-    }
-    u32::try_from(len).ok()
+/// Returns the length of the transport header of a Reply in bytes. It repeats the Write list and the
+/// Reply chunk of the Call.
+fn header_len(view: &View<'_>) -> u32 {
+    BEFORE_LISTS.saturating_add(view.reply_lists_len())
 }
 
 /// Checks that the transport header of each Reply to a Call fits into a message of `limit` bytes.
@@ -207,36 +231,12 @@ fn header_len(view: &View<'_>) -> Option<u32> {
 /// # Errors
 ///
 /// Returns [`Reason::ReplyHeader`] if it does not fit.
+#[inline]
 pub fn check_header(view: &View<'_>, limit: u32) -> Result<(), DecodeError> {
-    match header_len(view) {
-        Some(len) if len <= limit => Ok(()),
-        _ => Err(view.refuse(Reason::ReplyHeader)),
+    match header_len(view) <= limit {
+        true => Ok(()),
+        false => Err(view.refuse(Reason::ReplyHeader)),
     }
-}
-
-/// Plans a Reply of `len` bytes to a Call, to be sent in a message of at most `limit` bytes.
-///
-/// `payloads` are the eligible results in ascending order. A payload that exceeds the stream or
-/// overlaps its predecessor stays in the stream and uses no Write chunk. A payload whose Write
-/// chunk has no room for any byte stays in the stream too, but uses that chunk.
-pub fn plan(view: &View<'_>, len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
-    let Some(header) = header_len(view) else {
-        return ReplyPlan::default();
-    };
-    let mut plan = ReplyPlan {
-        len,
-        rest: len,
-        header,
-        ..ReplyPlan::default()
-    };
-    if plan.assign(view, payloads).is_none() {
-        return ReplyPlan::default();
-    }
-    plan.form = plan.choose(view, limit);
-    if plan.form == Form::Refused {
-        return ReplyPlan::default();
-    }
-    plan
 }
 
 /// The progress of a walk over the ranges that stay in the reply stream.
@@ -355,12 +355,19 @@ mod tests {
 
     #[test]
     fn a_plan_without_chunks_is_inline_or_nothing() {
-        let plan = |len, limit| plan(&Header::EMPTY.view(&[]), len, &[], limit);
+        let plan = |len, limit| {
+            let mut plan = ReplyPlan::default();
+            plan.make(&Header::EMPTY.view(&[]), len, [], limit);
+            plan
+        };
         let inline = plan(100, 128);
         assert_eq!((inline.form, inline.header_len()), (Form::Inline, 28));
         assert_eq!(inline.inline_len(), 100);
         assert_eq!(inline.kept().next(), Some(0..100));
-        assert_eq!(plan(101, 128), ReplyPlan::default());
-        assert_eq!(plan(u32::MAX, u32::MAX).form, Form::Refused);
+        for (len, limit) in [(101, 128), (u32::MAX, u32::MAX)] {
+            let refused = plan(len, limit);
+            assert_eq!((refused.form, refused.header_len()), (Form::Refused, 0));
+            assert_eq!(refused.kept().next(), None);
+        }
     }
 }

@@ -43,6 +43,7 @@ pub mod credits;
 pub mod decode;
 pub mod encode;
 pub mod error;
+mod fill;
 pub mod header;
 mod invalidation;
 pub mod lanes;

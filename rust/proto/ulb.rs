@@ -57,7 +57,16 @@ enum State {
 /// # Errors
 ///
 /// Returns [`Reason::Ineligible`] if a Read chunk holds another item.
+#[inline]
 pub fn check_inline(view: &View<'_>) -> Result<(), DecodeError> {
+    match view.is_whole() {
+        true => Ok(()),
+        false => check_reduced(view),
+    }
+}
+
+/// Does so for a Call that may have Read chunks.
+fn check_reduced(view: &View<'_>) -> Result<(), DecodeError> {
     if view.header().kind == Kind::Nomsg {
         return Ok(());
     }

@@ -13,78 +13,82 @@ pub(crate) const fn padded(len: u32) -> Option<u32> {
 }
 
 /// Returns the `N` bytes of `msg` that begin at byte `at`.
-pub(crate) fn bytes<const N: usize>(msg: &[u8], at: u32) -> Option<&[u8; N]> {
-    let (_, rest) = msg.split_at_checked(at as usize)?;
-    rest.first_chunk()
+pub(crate) fn bytes<const N: usize>(msg: &[u8], at: usize) -> Option<&[u8; N]> {
+    msg.get(at..)?.first_chunk()
 }
 
 /// Returns the XDR word at byte `at` of `msg`.
 pub(crate) fn word(msg: &[u8], at: u32) -> Option<u32> {
-    bytes(msg, at).map(|word| u32::from_be_bytes(*word))
+    bytes(msg, at as usize).map(|word| u32::from_be_bytes(*word))
 }
 
 /// Reads successive words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     msg: &'a [u8],
-    at: u32,
+    /// The bytes of `msg` that were not read.
+    rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     /// Returns a reader at the beginning of `msg`.
     pub(crate) fn new(msg: &'a [u8]) -> Self {
-        Self { msg, at: 0 }
+        Self { msg, rest: msg }
     }
 
     /// Returns the offset of the next word, in bytes.
     pub(crate) fn at(&self) -> u32 {
-        self.at
+        // No message that is decoded is longer than MAX_MESSAGE.
+        self.msg.len().saturating_sub(self.rest.len()) as u32
+    }
+
+    /// Returns the bytes that were not read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Reads the next `N` bytes.
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (bytes, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    /// Reads the next `N` words.
+    pub(crate) fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let len = N.checked_mul(4)?;
+        let (raw, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        let mut words = [0; N];
+        for (word, raw) in words.iter_mut().zip(raw.chunks_exact(4)) {
+            *word = u32::from_be_bytes(*raw.first_chunk()?);
+        }
+        Some(words)
     }
 
     /// Reads the next word.
     pub(crate) fn word(&mut self) -> Option<u32> {
-        let value = word(self.msg, self.at)?;
-        self.at = self.at.checked_add(4)?;
-        Some(value)
+        self.bytes().map(|word| u32::from_be_bytes(*word))
     }
 
     /// Skips `count` items of `size` bytes each. Returns `None` if the message ends before their
     /// end.
-    pub(crate) fn skip(&mut self, count: u32, size: u32) -> Option<()> {
-        let at = self.at.checked_add(count.checked_mul(size)?)?;
-        if at as usize > self.msg.len() {
-            return None;
-        }
-        self.at = at;
+    pub(crate) fn skip(&mut self, count: u32, size: usize) -> Option<()> {
+        let len = (count as usize).checked_mul(size)?;
+        self.rest = self.rest.get(len..)?;
         Some(())
     }
 }
 
-/// Writes successive words.
-#[derive(Debug)]
-pub(crate) struct Writer<'a> {
-    out: &'a mut [u8],
-    at: u32,
-}
-
-impl<'a> Writer<'a> {
-    /// Returns a writer at the beginning of `out`.
-    pub(crate) fn new(out: &'a mut [u8]) -> Self {
-        Self { out, at: 0 }
+/// Writes `words` to the beginning of `out`. Returns their length in bytes, or `None` if `out` is
+/// shorter.
+pub(crate) fn put<const N: usize>(out: &mut [u8], words: [u32; N]) -> Option<usize> {
+    let len = N.checked_mul(4)?;
+    let out = out.get_mut(..len)?;
+    for (bytes, word) in out.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_be_bytes());
     }
-
-    /// Returns the number of bytes that were written.
-    pub(crate) fn len(&self) -> usize {
-        self.at as usize
-    }
-
-    /// Appends a word. Returns `None` if `out` has no room for it.
-    pub(crate) fn word(&mut self, value: u32) -> Option<()> {
-        let (_, rest) = self.out.split_at_mut_checked(self.at as usize)?;
-        *rest.first_chunk_mut()? = value.to_be_bytes();
-        self.at = self.at.checked_add(4)?;
-        Some(())
-    }
+    Some(len)
 }
 
 #[cfg(test)]
@@ -116,9 +120,9 @@ mod tests {
     #[test]
     fn writes_within_the_buffer_only() {
         let mut out = [9; 7];
-        let mut writer = Writer::new(&mut out);
-        assert_eq!(writer.word(0x0102_0304), Some(()));
-        assert_eq!((writer.word(5), writer.len()), (None, 4));
+        assert_eq!(put(&mut out, [5, 6]), None);
+        assert_eq!(out, [9; 7]);
+        assert_eq!(put(&mut out, [0x0102_0304]), Some(4));
         assert_eq!(out, [1, 2, 3, 4, 9, 9, 9]);
     }
 }

@@ -11,14 +11,11 @@ use crate::chunk::{
     SEGMENT_LEN, //
 };
 use crate::reply::{
-    Form,
     KeptAt,
-    ReplyPlan, //
+    ReplyPlan,
+    BEFORE_LISTS, //
 };
 use crate::wire;
-
-/// Offset of the Write list in the header of a Reply, whose Read list is empty.
-const WRITE_LIST: u32 = 20;
 
 /// A contiguous RDMA Write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +32,20 @@ pub struct WriteOp {
 
 /// Lists the RDMA Writes of a Reply. The caller may stop at any byte and continue later, with the
 /// same plan and the same header.
+///
+/// # Invariants
+///
+/// `all` is 0, or neither `left` nor the length of `segment` is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteCursor {
-    /// The memory that is written next: the rest of a segment. No bytes are left after the last
-    /// one.
+    /// The memory that is written next: the rest of a segment.
     segment: Segment,
     /// Offset of the next byte in the reply stream.
     src: u32,
-    /// Bytes from there on that are contiguous in the reply stream; 0 after the last ones.
+    /// Bytes from there on that are contiguous in the reply stream.
     left: u32,
+    /// Bytes that are not written yet.
+    all: u32,
     /// Offset of the next item of the header.
     at: u32,
     /// Segments of the chunk that follow there.
@@ -56,24 +58,28 @@ pub struct WriteCursor {
 
 impl WriteCursor {
     /// Starts before the first RDMA Write of the Reply `plan` with the transport header `header`.
+    #[inline]
     pub fn new(plan: &ReplyPlan, header: &[u8]) -> Self {
         let mut cursor = Self {
-            at: WRITE_LIST,
+            at: BEFORE_LISTS,
+            all: plan.written_len(),
             ..Self::default()
         };
-        cursor.settle(plan, header);
+        if cursor.all > 0 {
+            // INVARIANT: `settle` establishes it.
+            cursor.settle(plan, header);
+        }
         cursor
     }
 
     /// Returns the next contiguous RDMA Write, or `None` after the last one.
     #[inline]
     pub fn peek(&self) -> Option<WriteOp> {
-        let len = self.left.min(self.segment.length);
-        (len > 0).then_some(WriteOp {
+        (self.all > 0).then_some(WriteOp {
             handle: self.segment.handle,
             remote: self.segment.offset,
             src: self.src,
-            len,
+            len: self.left.min(self.segment.length),
         })
     }
 
@@ -82,32 +88,35 @@ impl WriteCursor {
     #[inline]
     pub fn advance(&mut self, plan: &ReplyPlan, header: &[u8], len: u32) {
         let len = len.min(self.left).min(self.segment.length);
+        self.all = self.all.saturating_sub(len);
         self.left = self.left.saturating_sub(len);
         self.src = self.src.saturating_add(len);
         self.segment.length = self.segment.length.saturating_sub(len);
         // A range that wraps around cannot be registered, so the client's adapter rejects it.
         self.segment.offset = self.segment.offset.wrapping_add(u64::from(len));
-        self.settle(plan, header);
+        if self.all > 0 && (self.left == 0 || self.segment.length == 0) {
+            // INVARIANT: `settle` restores it.
+            self.settle(plan, header);
+        }
     }
 
     /// Continues with the next range of the reply stream and the next segment, if the last ones are
     /// written.
-    #[inline]
     fn settle(&mut self, plan: &ReplyPlan, header: &[u8]) {
         if self.left == 0 {
             self.next_range(plan);
         }
-        // A plan never exceeds the segments of the header.
-        while self.left > 0 && self.segment.length == 0 {
+        while self.segment.length == 0 {
             let Some(segment) = self.next_segment(header) else {
-                self.left = 0;
+                // A plan never exceeds the segments of the header.
+                self.all = 0;
                 return;
             };
             self.segment = segment;
         }
     }
 
-    /// Begins the next range of the reply stream, if there is one.
+    /// Begins the next range of the reply stream that is written.
     fn next_range(&mut self, plan: &ReplyPlan) {
         while let Some(payload) = plan.payload(self.index) {
             self.index = self.index.saturating_add(1);
@@ -117,13 +126,9 @@ impl WriteCursor {
                 return;
             }
         }
-        if plan.form != Form::ReplyChunk {
-            return;
-        }
-        if let Some(range) = self.kept.take(plan) {
-            self.src = range.start;
-            self.left = range.end.saturating_sub(range.start);
-        }
+        let range = self.kept.take(plan).unwrap_or_default();
+        self.src = range.start;
+        self.left = range.end.saturating_sub(range.start);
     }
 
     /// Returns the next segment of the header, in the Write list or in the Reply chunk. Returns
@@ -137,10 +142,10 @@ impl WriteCursor {
                 self.segments = self.next_word(header)?;
             }
         }
-        let segment = Segment::read(header, self.at)?;
-        self.at = self.at.checked_add(SEGMENT_LEN)?;
+        let raw = wire::bytes(header, self.at as usize)?;
+        self.at = self.at.checked_add(SEGMENT_LEN as u32)?;
         self.segments = self.segments.saturating_sub(1);
-        Some(segment)
+        Some(Segment::decode(raw))
     }
 
     /// Returns the next word of the header.

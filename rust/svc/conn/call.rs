@@ -106,7 +106,7 @@ pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: u
     }
     let view = view(call);
     let mut cursor = call.cursor.get();
-    while let Some(op) = cursor.peek(&view) {
+    while let Some(op) = cursor.peek() {
         if chain.len() >= room {
             break;
         }
@@ -122,5 +122,5 @@ pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: u
         cursor.advance(&view, u32::try_from(taken).unwrap_or(op.len));
     }
     call.cursor.set(cursor);
-    Built::from(cursor.peek(&view).is_none() && chain.invalidate(sink, room))
+    Built::from(cursor.peek().is_none() && chain.invalidate(sink, room))
 }

@@ -25,10 +25,7 @@ use crate::svc::{
         Queue, //
     },
     conn::{
-        call::{
-            self,
-            Call, //
-        },
+        call::Call,
         endpoint::Endpoint,
         read_request::ReadRequest,
         work::{
@@ -145,7 +142,7 @@ fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
         endpoint.connection.close(CloseReason::NoMemory);
         return abandon(&endpoint, call);
     }
-    if call.cursor.get().peek(&call::view(&call)).is_none() {
+    if call.cursor.get().peek().is_none() {
         finish(&endpoint, call, Outcome::Done);
         return None;
     }
@@ -172,17 +169,15 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let stream = sink.stream_mut();
     stream.lay_flat(state.layout.sink_len() as usize);
     let view = state.header.view(message);
-    for fill in layout::fills(&state.layout, &view) {
-        match fill {
-            Fill::Copy { from, len, sink } => {
-                let bytes = message
-                    .get(from..)
-                    .and_then(|rest| rest.get(..len as usize));
-                stream.fill(sink as usize, bytes.unwrap_or(&[]));
-            }
-            Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
+    layout::fill(&state.layout, &view, |fill| match fill {
+        Fill::Copy { from, len, sink } => {
+            let bytes = message
+                .get(from..)
+                .and_then(|rest| rest.get(..len as usize));
+            stream.fill(sink as usize, bytes.unwrap_or(&[]));
         }
-    }
+        Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
+    });
     state.cursor.set(ReadCursor::new(&state.layout, &view));
     let mapped = endpoint
         .lane

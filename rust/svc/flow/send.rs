@@ -37,8 +37,7 @@ use svcrdma_proto::{
     reply::{
         self,
         Form,
-        Payload,
-        MAX_PAYLOADS, //
+        Payload, //
     },
     ulb, //
 };
@@ -95,22 +94,20 @@ fn prepare(
     let view = call::view(call);
     let xid = view.header().xid;
     let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
-    let mut payloads = [Payload::default(); MAX_PAYLOADS];
-    let payloads = find_payloads(call, &results, &mut payloads);
-    let plan = reply::plan(&view, len, payloads, endpoint.thresholds.send);
+    let plan = reply.plan_mut();
+    let limit = endpoint.thresholds.send;
+    plan.make(&view, len, eligible(call, &results), limit);
     if plan.form == Form::Refused {
         trace::refused(endpoint.connection.number(), xid, len);
         endpoint.connection.counters.error_replies.inc();
         reply.set_error(Answer::Chunk { xid }, credits);
         return Ok(());
     }
-    let invalidate = match endpoint.thresholds.invalidate {
-        true => view.invalidatable(),
-        false => None,
-    };
     let (inline, written) = (plan.inline_len(), plan.written_len());
     trace::reply(endpoint.connection.number(), xid, len, inline, credits);
-    reply.set_plan(plan, invalidate);
+    if endpoint.thresholds.invalidate {
+        reply.set_invalidate(view.invalidatable());
+    }
     reply.set_results(
         &view,
         credits,
@@ -151,23 +148,12 @@ fn take_pages(
 /// Returns the results that may be sent by RDMA Write: of the data items that nfsd has marked,
 /// those that are eligible for direct data placement (RFC 8267). Each has the position at which its
 /// bytes really begin.
-fn find_payloads<'a>(
-    call: &Call,
-    results: &Results<'_>,
-    out: &'a mut [Payload; MAX_PAYLOADS],
-) -> &'a [Payload] {
+fn eligible<'a>(call: &'a Call, results: &'a Results<'a>) -> impl Iterator<Item = Payload> + 'a {
     let word = |at: u32| results.result_word(at as usize);
-    let found = call
-        .payloads()
+    call.payloads()
         .iter()
-        .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len))
-        .filter(|payload| ulb::is_result(results.version(), word, payload));
-    let mut count: usize = 0;
-    for (slot, payload) in out.iter_mut().zip(found) {
-        *slot = payload;
-        count = count.saturating_add(1);
-    }
-    out.get(..count).unwrap_or(&[])
+        .filter_map(move |mark| reply::payload_at(word, mark.offset, mark.len))
+        .filter(move |payload| ulb::is_result(results.version(), word, payload))
 }
 
 /// Queues the RDMA_ERROR `answer` for a message that nfsd does not get. [`Answer::Drop`] queues

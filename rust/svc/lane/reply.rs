@@ -225,11 +225,14 @@ impl Reply {
         self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
     }
 
-    /// Turns the context into a Reply of the form of `plan`, which invalidates the handle
-    /// `invalidate`.
-    pub(crate) fn set_plan(&mut self, plan: ReplyPlan, invalidate: Option<u32>) {
-        self.plan = plan;
-        self.invalidate = invalidate;
+    /// Returns the plan, which the caller makes before [`Self::set_results`].
+    pub(crate) fn plan_mut(&mut self) -> &mut ReplyPlan {
+        &mut self.plan
+    }
+
+    /// Sets the handle of the client's memory that the Reply invalidates.
+    pub(crate) fn set_invalidate(&mut self, handle: Option<u32>) {
+        self.invalidate = handle;
     }
 
     /// Turns the context into the callback `call`. The server can receive `credits` replies to

@@ -13,7 +13,7 @@ use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{Header, View};
-use svcrdma_proto::layout::{self, Fill, Fills, Layout, ReadCursor, ReadOp};
+use svcrdma_proto::layout::{self, Fill, Layout, ReadCursor, ReadOp};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
@@ -129,22 +129,22 @@ pub fn use_read_new(layout: &Layout, view: &View<'_>) -> ReadCursor {
 #[no_mangle]
 pub fn use_read(cursor: &mut ReadCursor, view: &View<'_>, len: u32) -> Option<ReadOp> {
     cursor.advance(view, len);
-    cursor.peek(view)
+    cursor.peek()
 }
 
 #[no_mangle]
-pub fn use_fills<'a>(layout: &Layout, view: &View<'a>) -> Fills<'a> {
-    layout::fills(layout, view)
+pub fn use_fill(layout: &Layout, view: &View<'_>) -> u32 {
+    let mut sum = 0u32;
+    layout::fill(layout, view, |fill| match fill {
+        Fill::Copy { from, len, sink } => sum ^= from as u32 ^ len ^ sink,
+        Fill::Zero { sink, len } => sum ^= len ^ sink,
+    });
+    sum
 }
 
 #[no_mangle]
-pub fn use_fill(fills: &mut Fills<'_>) -> Option<Fill> {
-    fills.next()
-}
-
-#[no_mangle]
-pub fn use_reply(view: &View<'_>, len: u32, payloads: &[Payload], limit: u32) -> ReplyPlan {
-    reply::plan(view, len, payloads, limit)
+pub fn use_reply(plan: &mut ReplyPlan, view: &View<'_>, payloads: &[Payload], limit: u32) {
+    plan.make(view, limit, payloads.iter().copied(), limit);
 }
 
 #[no_mangle]
@@ -156,6 +156,11 @@ pub fn use_kept(plan: &ReplyPlan) -> u32 {
 }
 
 #[no_mangle]
+pub fn use_write_new(plan: &ReplyPlan, header: &[u8]) -> WriteCursor {
+    WriteCursor::new(plan, header)
+}
+
+#[no_mangle]
 pub fn use_write(
     cursor: &mut WriteCursor,
     plan: &ReplyPlan,
@@ -164,11 +169,6 @@ pub fn use_write(
 ) -> Option<WriteOp> {
     cursor.advance(plan, header, len);
     cursor.peek()
-}
-
-#[no_mangle]
-pub fn begin_write(plan: &ReplyPlan, header: &[u8]) -> WriteCursor {
-    WriteCursor::new(plan, header)
 }
 
 #[no_mangle]

@@ -15,8 +15,7 @@ use svcrdma_proto::error::{Answer, Reason};
 use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::ReadCursor;
-use svcrdma_proto::reply;
-use svcrdma_proto::reply::{Payload, WriteCursor};
+use svcrdma_proto::reply::{Payload, ReplyPlan, WriteCursor};
 
 proptest! {
     #![proptest_config(cases(2048))]
@@ -100,11 +99,11 @@ proptest! {
             let mut cursor = ReadCursor::new(&layout, &view);
             for _ in 0..1000 {
                 cursor.advance(&other, cut);
-                cursor.peek(&other);
+                cursor.peek();
             }
-            layout::fills(&layout, &other).take(1000).for_each(drop);
-            let payloads = [Payload { offset: 8, len: 20 }];
-            let plan = reply::plan(&view, 100, &payloads, 1024);
+            layout::fill(&layout, &other, |_| {});
+            let mut plan = ReplyPlan::default();
+            plan.make(&view, 100, [Payload { offset: 8, len: 20 }], 1024);
             let mut cursor = WriteCursor::new(&plan, &msg);
             for _ in 0..1000 {
                 cursor.advance(&plan, other.message(), cut);

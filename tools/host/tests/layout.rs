@@ -108,11 +108,11 @@ fn chunks_are_limited() {
                 assert_eq!(layout, Layout::Linear { len: 8 + 4 * count });
                 let mut cursor = ReadCursor::new(&layout, &view);
                 for n in 0..count {
-                    let op = cursor.peek(&view).expect("too few");
+                    let op = cursor.peek().expect("too few");
                     assert_eq!((op.handle, op.sink, op.len), (n, 8 + n * 4, 4));
                     cursor.advance(&view, 4);
                 }
-                assert_eq!(cursor.peek(&view), None);
+                assert_eq!(cursor.peek(), None);
             }
             Err(error) => assert!(!good && error == Reason::TooMany.of(5)),
         }
@@ -267,7 +267,8 @@ fn the_tail_is_behind_the_chunk() {
         assert_eq!((layout.sink_len(), layout.pages()), (padded + 16, pages));
         let over = layout::plan(&view, pages - 1);
         assert_eq!(over, Err(Reason::TooLarge.of(5)));
-        let mut fills: Vec<_> = layout::fills(&layout, &view).collect();
+        let mut fills = vec![];
+        layout::fill(&layout, &view, |fill| fills.push(fill));
         let copy = Fill::Copy {
             from: at + 44,
             len: 16,

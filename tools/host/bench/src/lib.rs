@@ -12,7 +12,7 @@ use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
 use svcrdma_proto::header::{Header, View};
 use svcrdma_proto::layout::{self, Fill, Layout, ReadCursor};
-use svcrdma_proto::reply::{self, Form, Payload, ReplyPlan, WriteCursor, MAX_PAYLOADS};
+use svcrdma_proto::reply::{self, Form, Payload, ReplyPlan, WriteCursor};
 use svcrdma_proto::sq::{Signals, SqSlots};
 use svcrdma_proto::ulb;
 
@@ -69,14 +69,13 @@ const DATA: u32 = 104;
 pub type Step = fn(&mut Rpc);
 
 /// All steps in their order.
-pub const STEPS: [(&str, Step); 11] = [
+pub const STEPS: [(&str, Step); 10] = [
     ("decode", Rpc::decode),
     ("eligible", Rpc::eligible),
     ("layout", Rpc::layout),
     ("header", Rpc::header),
     ("fill", Rpc::fill),
     ("read", Rpc::read),
-    ("results", Rpc::results),
     ("plan", Rpc::plan),
     ("encode", Rpc::encode),
     ("write", Rpc::write),
@@ -94,8 +93,6 @@ pub struct Rpc {
     layout: Layout,
     needs_answer: bool,
     reads: ReadCursor,
-    payloads: [Payload; MAX_PAYLOADS],
-    count: usize,
     plan: ReplyPlan,
     invalidate: Option<u32>,
     writes: WriteCursor,
@@ -116,11 +113,9 @@ impl Rpc {
             layout: Layout::Inline,
             needs_answer: false,
             reads: ReadCursor::default(),
-            payloads: [Payload::default(); MAX_PAYLOADS],
-            count: 0,
             plan: ReplyPlan::default(),
             invalidate: None,
-            writes: WriteCursor::new(),
+            writes: WriteCursor::default(),
             out: [0; THRESHOLD as usize],
             requests: [0; 2],
         })
@@ -189,18 +184,16 @@ impl Rpc {
             return;
         }
         let view = self.header.view(self.operation.call);
-        for fill in layout::fills(&self.layout, &view) {
-            match fill {
-                Fill::Copy { from, len, sink } => {
-                    black_box((from, len, sink));
-                }
-                Fill::Zero { sink, len } => {
-                    black_box((sink, len));
-                }
+        layout::fill(&self.layout, &view, |fill| match fill {
+            Fill::Copy { from, len, sink } => {
+                black_box((from, len, sink));
             }
-        }
+            Fill::Zero { sink, len } => {
+                black_box((sink, len));
+            }
+        });
         self.reads = ReadCursor::new(&self.layout, &view);
-        assert!(self.reads.peek(&view).is_some());
+        assert!(self.reads.peek().is_some());
     }
 
     /// `conn::call::build_reads`.
@@ -211,45 +204,32 @@ impl Rpc {
         }
         let view = self.header.view(self.operation.call);
         let mut cursor = self.reads;
-        while let Some(op) = cursor.peek(&view) {
+        while let Some(op) = cursor.peek() {
             black_box((op.handle, op.remote, op.sink));
             self.requests[0] += 1;
             cursor.advance(&view, op.len.min(MAX_TAKEN));
         }
         self.reads = cursor;
-        assert!(self.reads.peek(&view).is_none());
-    }
-
-    /// `flow::send::find_payloads`.
-    #[inline(never)]
-    pub fn results(&mut self) {
-        let Operation { data, .. } = self.operation;
-        let marks = data.map(|len| Payload { offset: DATA, len });
-        // The words of the reply stream before the data, of which only the last one matters.
-        let word = |at: u32| black_box(Some(if at == DATA - 4 { data.unwrap_or(0) } else { 7 }));
-        let found = marks
-            .iter()
-            .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len))
-            .filter(|payload| ulb::is_result(4, word, payload));
-        self.payloads = [Payload::default(); MAX_PAYLOADS];
-        self.count = 0;
-        for (slot, payload) in self.payloads.iter_mut().zip(found) {
-            *slot = payload;
-            self.count += 1;
-        }
+        assert!(self.reads.peek().is_none());
     }
 
     /// `flow::send::prepare`.
     #[inline(never)]
     pub fn plan(&mut self) {
+        let data = self.operation.data;
+        let marks = data.map(|len| Payload { offset: DATA, len });
+        // The words of the reply stream before the data, of which only the last one matters.
+        let word = |at: u32| black_box(Some(if at == DATA - 4 { data.unwrap_or(0) } else { 7 }));
+        let payloads = marks
+            .iter()
+            .filter_map(|mark| reply::payload_at(word, mark.offset, mark.len))
+            .filter(|payload| ulb::is_result(4, word, payload));
         let view = self.header.view(self.operation.call);
-        let payloads = &self.payloads[..self.count];
-        let plan = reply::plan(&view, self.operation.len, payloads, THRESHOLD);
-        assert_ne!(plan.form, Form::Refused);
-        let invalidate = view.invalidatable();
-        black_box((plan.inline_len(), plan.written_len()));
-        self.plan = plan;
-        self.invalidate = invalidate;
+        self.plan
+            .make(&view, self.operation.len, payloads, THRESHOLD);
+        assert_ne!(self.plan.form, Form::Refused);
+        black_box((self.plan.inline_len(), self.plan.written_len()));
+        self.invalidate = view.invalidatable();
     }
 
     /// `lane::reply::Reply::set_results`.
@@ -260,7 +240,7 @@ impl Rpc {
         let view = self.header.view(self.operation.call);
         let len = encode::reply(&self.plan, &view, granted, &mut self.out);
         assert!(black_box(len).is_some());
-        self.writes = WriteCursor::new();
+        self.writes = WriteCursor::new(&self.plan, &self.out);
         assert_eq!(self.plan.form, Form::Inline);
         if self.plan.inline_len() <= 1024 {
             for range in self.plan.kept() {
@@ -274,18 +254,14 @@ impl Rpc {
     #[inline(never)]
     pub fn write(&mut self) {
         if self.plan.written_len() > 0 {
-            let view = self.header.view(self.operation.call);
             let mut cursor = self.writes;
-            while let Some(op) = cursor.peek(&self.plan, &view) {
+            while let Some(op) = cursor.peek() {
                 black_box((op.handle, op.remote, op.src));
                 self.requests[1] += 1;
-                cursor.advance(&self.plan, &view, op.len.min(MAX_TAKEN));
+                cursor.advance(&self.plan, &self.out, op.len.min(MAX_TAKEN));
             }
             self.writes = cursor;
-            assert!(self.writes.peek(&self.plan, &view).is_none());
-        }
-        for range in self.plan.kept() {
-            black_box(range);
+            assert!(self.writes.peek().is_none());
         }
         black_box(self.invalidate);
         self.requests[1] += 1;
@@ -298,13 +274,12 @@ impl Rpc {
         for count in self.requests {
             assert!(black_box(self.queue.room()) >= count);
             black_box(self.signals.next(count > 1));
-            let first = self.queue.post(count).expect("room");
-            for seq in 0..count {
-                black_box(self.queue.slot(first.wrapping_add(seq)));
+            let mut slot = self.queue.post(count).expect("room");
+            for _ in 0..count {
+                slot = self.queue.next(black_box(slot));
             }
-            while let Some(oldest) = self.queue.oldest() {
-                black_box(self.queue.slot(oldest));
-                self.queue.retire(oldest);
+            while let Some(oldest) = self.queue.retire() {
+                black_box(oldest);
             }
         }
         self.credits.on_end();

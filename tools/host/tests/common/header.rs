@@ -10,8 +10,7 @@ use svcrdma_proto::error::Answer;
 use svcrdma_proto::header::*;
 use svcrdma_proto::layout;
 use svcrdma_proto::layout::ReadCursor;
-use svcrdma_proto::reply;
-use svcrdma_proto::reply::{Payload, WriteCursor};
+use svcrdma_proto::reply::{Payload, ReplyPlan, WriteCursor};
 use svcrdma_proto::ulb;
 
 /// Converts a decoded header back to a [`Spec`].
@@ -87,13 +86,13 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
         assert!(layout.pages() <= pages);
         let mut left = u64::from(layout.sink_len());
         let mut cursor = ReadCursor::new(&layout, &view);
-        while let Some(op) = cursor.peek(&view) {
+        while let Some(op) = cursor.peek() {
             assert!(op.len > 0 && op.sink + op.len <= layout.sink_len());
             let len = op.len.min(cut.max(op.len >> 8));
             cursor.advance(&view, len);
             left = left.checked_sub(u64::from(len)).expect("too many bytes");
         }
-        for fill in layout::fills(&layout, &view) {
+        layout::fill(&layout, &view, |fill| {
             let len = match fill {
                 layout::Fill::Copy { len, from, .. } => {
                     assert!(from + len as usize <= msg.len());
@@ -102,10 +101,11 @@ pub(crate) fn exercise(msg: &[u8], served: &Served) {
                 layout::Fill::Zero { len, .. } => len,
             };
             left = left.checked_sub(u64::from(len)).expect("too many bytes");
-        }
+        });
         assert_eq!(left, 0);
     }
-    let plan = reply::plan(&view, len, payloads, limit);
+    let mut plan = ReplyPlan::default();
+    plan.make(&view, len, payloads.iter().copied(), limit);
     let mut out = vec![0; msg.len() + 64];
     let written = encode::reply(&plan, &view, 1, &mut out);
     assert_eq!(written.unwrap_or(0), plan.header_len() as usize);

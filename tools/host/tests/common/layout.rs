@@ -152,14 +152,14 @@ pub(crate) fn execute(
     let mut sink = Sink::new(layout.sink_len());
     let mut cursor = ReadCursor::new(layout, view);
     let mut cuts = Cuts::new(cuts);
-    while let Some(op) = cursor.peek(view) {
+    while let Some(op) = cursor.peek() {
         assert!(op.len > 0);
         let len = cuts.next(op.len);
         sink.put(op.sink, &memory.read(op.handle, op.remote, len));
         // After a partial advance the cursor returns the remainder.
         memory.read(op.handle, op.remote, op.len);
         cursor.advance(view, len);
-        if let (true, Some(next)) = (len < op.len, cursor.peek(view)) {
+        if let (true, Some(next)) = (len < op.len, cursor.peek()) {
             assert_eq!((next.sink, next.len), (op.sink + len, op.len - len));
             assert_eq!(
                 (next.handle, next.remote),
@@ -168,18 +168,16 @@ pub(crate) fn execute(
         }
     }
     cursor.advance(view, 1);
-    assert_eq!(cursor.peek(view), None);
-    for fill in layout::fills(layout, view) {
-        match fill {
-            Fill::Copy { len: 0, .. } | Fill::Zero { len: 0 | 4.., .. } => panic!("{fill:?}"),
-            Fill::Copy {
-                from,
-                len,
-                sink: at,
-            } => sink.put(at, &view.message()[from..from + len as usize]),
-            Fill::Zero { sink: at, len } => sink.put(at, &vec![0; len as usize]),
-        }
-    }
+    assert_eq!(cursor.peek(), None);
+    layout::fill(layout, view, |fill| match fill {
+        Fill::Copy { len: 0, .. } | Fill::Zero { len: 0 | 4.., .. } => panic!("{fill:?}"),
+        Fill::Copy {
+            from,
+            len,
+            sink: at,
+        } => sink.put(at, &view.message()[from..from + len as usize]),
+        Fill::Zero { sink: at, len } => sink.put(at, &vec![0; len as usize]),
+    });
     assert!(sink.covered_once());
     let inline = &view.message()[view.header().body..];
     match *layout {
@@ -319,9 +317,11 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
     match plan {
         Ok(layout) => {
             let view = header.view(&msg);
-            let first = ReadCursor::new(&layout, &view).peek(&view);
+            let first = ReadCursor::new(&layout, &view).peek();
             prop_assert_eq!(first.is_some(), layout != Layout::Inline);
-            prop_assert!(first.is_some() || layout::fills(&layout, &view).next().is_none());
+            let mut count = 0;
+            layout::fill(&layout, &view, |_| count += 1);
+            prop_assert!(first.is_some() || count == 0);
         }
         Err(error) => prop_assert_eq!(error.answer(), Answer::Chunk { xid: 5 }),
     }

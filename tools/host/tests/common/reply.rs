@@ -6,7 +6,6 @@ use super::*;
 use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::header::*;
-use svcrdma_proto::reply;
 use svcrdma_proto::reply::{Form, Payload, ReplyPlan, WriteCursor, MAX_PAYLOADS};
 
 /// The value of bytes of the client's memory that were not written.
@@ -66,7 +65,10 @@ impl Client {
     }
 
     pub(crate) fn plan(&self, case: &Case) -> ReplyPlan {
-        reply::plan(&self.view(), case.len, &case.payloads, case.limit)
+        let mut plan = ReplyPlan::default();
+        let payloads = case.payloads.iter().copied();
+        plan.make(&self.view(), case.len, payloads, case.limit);
+        plan
     }
 
     /// Executes the RDMA Writes of `plan`, whose header is `header`. Checks that none exceeds a
