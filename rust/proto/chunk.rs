@@ -150,19 +150,38 @@ impl ReadList {
         ReadSegment::decode(raw.last_chunk()?)
     }
 
+    /// Returns true if any element has bytes.
+    pub(crate) fn has_bytes(&self, message: &[u8]) -> bool {
+        match self.only {
+            Some(only) => only.len > 0,
+            None => self.any(message, |read| read.segment.length > 0),
+        }
+    }
+
     /// Returns true if all positions are multiples of 4.
     pub(crate) fn is_aligned(&self, message: &[u8]) -> bool {
         match self.only {
             Some(only) => only.position & 3 == 0,
-            None => self.iter(message).all(|read| read.position & 3 == 0),
+            None => !self.any(message, |read| read.position & 3 != 0),
         }
+    }
+
+    /// Returns true if `test` is true for an element.
+    fn any(&self, message: &[u8], test: impl FnMut(ReadSegment) -> bool) -> bool {
+        !self.is_empty() && self.iter(message).any(test)
     }
 
     /// Returns the length of the chunk at `position` in bytes, or `None` if no chunk is there.
     pub(crate) fn len_at(&self, message: &[u8], position: u32) -> Option<u64> {
-        if let Some(only) = self.only {
-            return (only.position == position).then_some(only.len);
+        match self.only {
+            Some(only) => (only.position == position).then_some(only.len),
+            None if self.is_empty() => None,
+            None => self.find_len(message, position),
         }
+    }
+
+    /// Finds the length of the chunk at `position` in a list of several chunks.
+    fn find_len(&self, message: &[u8], position: u32) -> Option<u64> {
         let mut len = None;
         for read in self.iter(message).filter(|read| read.position == position) {
             let sum = len.unwrap_or(0u64);
@@ -175,6 +194,7 @@ impl ReadList {
     pub(crate) fn next_chunk(&self, message: &[u8], position: u32) -> Option<ReadChunk> {
         match self.only {
             Some(only) => (only.position > position).then_some(only),
+            None if self.is_empty() => None,
             None => self.find_chunk(message, position),
         }
     }

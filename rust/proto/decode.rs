@@ -22,6 +22,8 @@ use crate::header::{
     VERSION, //
 };
 use crate::report;
+use crate::rpc;
+use crate::wire;
 use crate::wire::Reader;
 
 /// A reverse-direction reply (RFC 8167, section 5.2): an RDMA_MSG without chunks.
@@ -106,11 +108,18 @@ pub fn decode<'m>(message: &'m [u8], header: &'m mut Header) -> Result<Received<
     header.xid = xid;
     header.credits = fixed.credits;
     header.kind = kind;
-    lists(header, &mut reader).map_err(|reason| reason.of(xid))?;
-    let view = header.view(message);
+    let mut body = reader;
+    match body.words() {
+        // Most Calls without data have no chunks.
+        Some([0, 0, 0]) => header.set_no_chunks(),
+        _ => {
+            body = reader;
+            lists(header, &mut body).map_err(|reason| reason.of(xid))?;
+        }
+    }
     match kind {
-        Kind::Msg => inline(view, reader.rest()),
-        Kind::Nomsg => in_chunk(view).map_err(|reason| reason.of(xid)),
+        Kind::Msg => inline(header, message, body.rest()),
+        Kind::Nomsg => in_chunk(header.view(message)).map_err(|reason| reason.of(xid)),
     }
 }
 
@@ -154,11 +163,19 @@ fn call(view: View<'_>) -> Result<Received<'_>, Reason> {
 }
 
 /// Accepts an RDMA_MSG as a Call or as a reverse-direction reply. `body` is its RPC message.
-fn inline<'m>(view: View<'m>, body: &'m [u8]) -> Result<Received<'m>, DecodeError> {
-    let header = view.header();
+fn inline<'m>(
+    header: &'m mut Header,
+    message: &'m [u8],
+    body: &'m [u8],
+) -> Result<Received<'m>, DecodeError> {
+    if !header.reads.is_empty() {
+        header.arguments = rpc::arguments(|at| wire::word(body, at));
+    }
+    let view = header.view(message);
     let Some([xid, direction]) = Reader::new(body).words() else {
         return Err(view.refuse(Reason::ShortBody));
     };
+    let header = view.header();
     let has_two_bodies = || view.read_len(0).is_some();
     match direction {
         0 if xid != header.xid => Err(view.refuse(Reason::Xid)),

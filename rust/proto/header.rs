@@ -73,6 +73,9 @@ pub struct Header {
     pub kind: Kind,
     /// Offset of the inline RPC message in the received message, in bytes.
     pub body: usize,
+    /// Offset of the arguments in the inline RPC message of a Call with Read chunks, in bytes, as
+    /// [`rpc::arguments`](crate::rpc::arguments) returns it. Unspecified for any other Call.
+    pub(crate) arguments: Option<u32>,
     /// The Read list.
     pub(crate) reads: ReadList,
     /// The Write list.
@@ -89,10 +92,19 @@ impl Header {
         credits: 0,
         kind: Kind::Msg,
         body: MIN_MESSAGE,
+        arguments: None,
         reads: ReadList::empty(16),
         writes: WriteList::empty(20),
         reply: None,
     };
+
+    /// Sets the lists of a message without chunks.
+    pub(crate) fn set_no_chunks(&mut self) {
+        self.reads = Self::EMPTY.reads;
+        self.writes = Self::EMPTY.writes;
+        self.reply = Self::EMPTY.reply;
+        self.body = Self::EMPTY.body;
+    }
 
     /// Returns true if the message has any chunk.
     pub(crate) fn has_chunks(&self) -> bool {
@@ -168,6 +180,11 @@ impl<'m> View<'m> {
     /// Returns the elements of the Read list in their order.
     pub fn reads(&self) -> ReadSegments<'m> {
         self.header.reads.iter(self.message)
+    }
+
+    /// Returns true if any Read chunk has bytes.
+    pub(crate) fn has_read_bytes(&self) -> bool {
+        self.header.reads.has_bytes(self.message)
     }
 
     /// Returns true if the positions of all Read chunks are multiples of 4.

@@ -10,7 +10,16 @@ impl View<'_> {
     /// Returns the rkey that the Reply may invalidate if the client supports it: the first one in
     /// the Reply chunk, else in the Write list, else in the Read list. The client invalidates all
     /// others itself.
+    #[inline]
     pub fn invalidatable(&self) -> Option<u32> {
+        match self.header().has_chunks() {
+            true => self.find_invalidatable(),
+            false => None,
+        }
+    }
+
+    /// Finds that rkey in a Call that may have one.
+    fn find_invalidatable(&self) -> Option<u32> {
         self.reply()
             .and_then(|chunk| registered(chunk.segments()))
             .or_else(|| self.writes().find_map(|chunk| registered(chunk.segments())))

@@ -30,9 +30,7 @@ use crate::header::{
     MIN_RPC, //
 };
 use crate::parts::Walk;
-use crate::rpc;
 use crate::sink::split_len;
-use crate::wire;
 
 /// Bytes of the smallest Read chunk that gets a Split layout.
 ///
@@ -65,10 +63,10 @@ fn plan_any(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
 /// Does so, or returns the reason to refuse the Call.
 fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
     let kind = view.header().kind;
-    if kind == Kind::Nomsg && view.reads().next().is_none() {
+    if kind == Kind::Nomsg && view.header().reads.is_empty() {
         return Err(Reason::NoBody);
     }
-    if kind == Kind::Msg && view.reads().all(|read| read.segment.length == 0) {
+    if kind == Kind::Msg && !view.has_read_bytes() {
         return inline(view);
     }
     let layout = match split(view)? {
@@ -113,8 +111,7 @@ fn split(view: &View<'_>) -> Result<Option<Layout>, Reason> {
     // A chunk that holds a part of the RPC header would leave fewer bytes of arguments in the pages
     // than SPLIT_MIN promises. Arguments that GSS has to unwrap, and context tokens, have to be
     // contiguous.
-    let call = view.inline();
-    match rpc::arguments(|at| wire::word(call, at)) {
+    match view.header().arguments {
         Some(arguments) if position >= arguments => {}
         _ => return Ok(None),
     }

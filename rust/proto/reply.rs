@@ -16,7 +16,10 @@ pub use crate::write::{
 
 use core::ops::Range;
 
-use crate::chunk::MAX_WRITE_CHUNKS;
+use crate::chunk::{
+    Chunks,
+    MAX_WRITE_CHUNKS, //
+};
 use crate::error::{
     DecodeError,
     Reason, //
@@ -46,8 +49,15 @@ impl Payload {
         if end > len || self.offset & 3 != 0 {
             return None;
         }
+        Some(self.offset..self.end(len))
+    }
+
+    /// Returns the offset of the byte behind this payload and its pad in a reply stream of `len`
+    /// bytes, which contains the payload.
+    fn end(&self, len: u32) -> u32 {
+        let end = self.offset.saturating_add(self.len);
         // The last item of a stream may lack its pad.
-        Some(self.offset..wire::padded(end).unwrap_or(end).min(len))
+        end.saturating_add(wire::pad(end)).min(len)
     }
 }
 
@@ -103,28 +113,37 @@ impl ReplyPlan {
         payloads: impl IntoIterator<Item = Payload>,
         limit: u32,
     ) {
+        self.begin(view, len);
+        let (mut chunks, mut end) = (view.writes(), 0);
+        let mut payloads = payloads.into_iter();
+        let fits = payloads.all(|payload| self.assign(&mut chunks, &mut end, payload).is_some());
+        self.form = match fits {
+            true => self.choose(view, limit),
+            false => Form::Refused,
+        };
+        if self.form == Form::Refused {
+            *self = Self::default();
+        }
+    }
+
+    /// Begins the plan of a Reply of `len` bytes.
+    fn begin(&mut self, view: &View<'_>, len: u32) {
         // INVARIANT: There is no payload yet.
         self.count = 0;
         self.len = len;
         self.rest = len;
         self.moved = 0;
         self.header = header_len(view);
-        self.form = match self.assign(view, payloads) {
-            Some(()) => self.choose(view, limit),
-            None => Form::Refused,
-        };
-        if self.form == Form::Refused {
-            // INVARIANT: All is 0 now.
-            (self.count, self.len, self.rest, self.moved, self.header) = (0, 0, 0, 0, 0);
-        }
     }
 
     /// Returns the length of the transport header in bytes; 0 for a refused Reply.
+    #[inline]
     pub fn header_len(&self) -> u32 {
         self.header
     }
 
     /// Returns the number of bytes of the reply stream that follow the header in the Send.
+    #[inline]
     pub fn inline_len(&self) -> u32 {
         match self.form {
             Form::Inline => self.rest,
@@ -133,6 +152,7 @@ impl ReplyPlan {
     }
 
     /// Returns the ranges that stay in the reply stream: ascending, none empty.
+    #[inline]
     pub fn kept(&self) -> Kept<'_> {
         Kept {
             plan: self,
@@ -141,6 +161,7 @@ impl ReplyPlan {
     }
 
     /// Returns the payload that goes to Write chunk number `index`.
+    #[inline]
     pub(crate) fn payload(&self, index: u32) -> Option<&Payload> {
         if index >= self.count {
             return None;
@@ -154,11 +175,13 @@ impl ReplyPlan {
     }
 
     /// Returns the number of bytes that go to Write chunks and to the Reply chunk.
+    #[inline]
     pub fn written_len(&self) -> u32 {
         self.moved.saturating_add(self.replied())
     }
 
     /// Returns the number of bytes that go to the Reply chunk.
+    #[inline]
     pub(crate) fn replied(&self) -> u32 {
         match self.form {
             Form::ReplyChunk => self.rest,
@@ -166,42 +189,37 @@ impl ReplyPlan {
         }
     }
 
-    /// Assigns `payloads` to the Write chunks in order. Returns `None` if one is larger than its
-    /// chunk.
+    /// Assigns `payload` to the next of `chunks`. `end` is the offset of the byte behind the payload
+    /// before and its pad. Does nothing if the payload stays in the stream.
     ///
     /// A chunk with no room for any byte means that the client wants this result inline.
-    fn assign(
-        &mut self,
-        view: &View<'_>,
-        payloads: impl IntoIterator<Item = Payload>,
-    ) -> Option<()> {
-        let mut chunks = view.writes();
-        let mut end = 0u32;
-        for mut payload in payloads {
-            let Some(span) = payload.span(self.len).filter(|span| span.start >= end) else {
-                continue;
-            };
-            let Some(slot) = self.payloads.get_mut(self.count as usize) else {
-                break;
-            };
-            let Some(chunk) = chunks.next() else {
-                break;
-            };
-            end = span.end;
-            match chunk.capacity() {
-                0 => payload.len = 0,
-                capacity if u64::from(payload.len) > capacity => return None,
-                _ => {
-                    let gone = span.end.saturating_sub(span.start);
-                    self.rest = self.rest.saturating_sub(gone);
-                    self.moved = self.moved.saturating_add(payload.len);
-                }
-            }
-            // INVARIANT: `span` is within `len` and behind the payload before; the chunk has room,
-            // or the payload has no bytes.
-            *slot = payload;
-            self.count = self.count.saturating_add(1);
+    ///
+    /// Returns `None` if the payload is larger than its chunk.
+    fn assign(&mut self, chunks: &mut Chunks<'_>, end: &mut u32, payload: Payload) -> Option<()> {
+        let Some(span) = payload.span(self.len).filter(|span| span.start >= *end) else {
+            return Some(());
+        };
+        let Some(slot) = self.payloads.get_mut(self.count as usize) else {
+            return Some(());
+        };
+        let Some(chunk) = chunks.next() else {
+            return Some(());
+        };
+        *end = span.end;
+        let len = match chunk.capacity() {
+            0 => 0,
+            capacity if u64::from(payload.len) > capacity => return None,
+            _ => payload.len,
+        };
+        if len > 0 {
+            let gone = span.end.saturating_sub(span.start);
+            self.rest = self.rest.saturating_sub(gone);
+            self.moved = self.moved.saturating_add(len);
         }
+        // INVARIANT: `span` is within `len` and behind the payload before; the chunk has room, or
+        // the payload has no bytes.
+        *slot = Payload { len, ..payload };
+        self.count = self.count.saturating_add(1);
         Some(())
     }
 
@@ -250,16 +268,16 @@ pub(crate) struct KeptAt {
 
 impl KeptAt {
     /// Returns the next range.
+    #[inline]
     pub(crate) fn take(&mut self, plan: &ReplyPlan) -> Option<Range<u32>> {
         while let Some(payload) = plan.payload(self.index) {
             self.index = self.index.saturating_add(1);
-            // An empty payload takes no bytes, so it does not end a range.
-            let span = payload.span(plan.len).filter(|span| !span.is_empty());
-            let Some(span) = span else {
+            // A payload without bytes does not end a range.
+            if payload.len == 0 {
                 continue;
-            };
-            let kept = self.at..span.start;
-            self.at = span.end;
+            }
+            let kept = self.at..payload.offset;
+            self.at = payload.end(plan.len);
             if !kept.is_empty() {
                 return Some(kept);
             }
@@ -280,6 +298,7 @@ pub struct Kept<'a> {
 impl Iterator for Kept<'_> {
     type Item = Range<u32>;
 
+    #[inline]
     fn next(&mut self) -> Option<Range<u32>> {
         self.at.take(self.plan)
     }

@@ -36,6 +36,7 @@ pub enum Layout {
 
 impl Layout {
     /// Returns the number of bytes in use in the sink, XDR pads included.
+    #[inline]
     pub fn sink_len(&self) -> u32 {
         match *self {
             Self::Inline => 0,
@@ -46,6 +47,7 @@ impl Layout {
     }
 
     /// Returns the number of pages in the sink.
+    #[inline]
     pub fn pages(&self) -> u32 {
         self.sink_len().div_ceil(PAGE)
     }

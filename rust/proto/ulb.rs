@@ -72,7 +72,8 @@ fn check_reduced(view: &View<'_>) -> Result<(), DecodeError> {
     }
     let call = view.inline();
     let word = |at| wire::word(call, at);
-    check(view, word, view.inline_len(), State::Reduced)
+    let arguments = view.header().arguments;
+    check(view, word, arguments, view.inline_len(), State::Reduced)
 }
 
 /// Checks that the Read chunks of an RDMA_NOMSG, position zero aside, hold eligible items only. The
@@ -83,22 +84,28 @@ fn check_reduced(view: &View<'_>) -> Result<(), DecodeError> {
 /// Returns [`Reason::Ineligible`] if a Read chunk holds another item.
 pub fn check_read(
     view: &View<'_>,
-    word: impl FnMut(u32) -> Option<u32>,
+    mut word: impl FnMut(u32) -> Option<u32>,
     len: u32,
 ) -> Result<(), DecodeError> {
-    check(view, word, len, State::Whole)
+    let arguments = rpc::arguments(&mut word);
+    check(view, word, arguments, len, State::Whole)
 }
 
-/// Checks the Read chunks of a Call of which `len` bytes are present.
+/// Checks the Read chunks of a Call of which `len` bytes are present. `arguments` is the offset of
+/// its arguments, or `None` if none is eligible.
 fn check(
     view: &View<'_>,
     mut word: impl FnMut(u32) -> Option<u32>,
+    arguments: Option<u32>,
     len: u32,
     state: State,
 ) -> Result<(), DecodeError> {
     let mut items = Items::default();
     while let Some(chunk) = view.next_read_chunk(items.position) {
+        // An item within the RPC header would move the words that are looked at below. Arguments
+        // that RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
         let item = items.add(chunk, len, state);
+        let item = item.filter(|item| arguments.is_some_and(|arguments| item.at >= arguments));
         if item.and_then(|item| item.check(&mut word)).is_none() {
             return Err(view.refuse(Reason::Ineligible));
         }
@@ -163,11 +170,6 @@ impl Items {
 impl Item {
     /// Checks that the item is eligible. Returns `None` if it is not, or if the Call is malformed.
     fn check(&self, mut word: impl FnMut(u32) -> Option<u32>) -> Option<()> {
-        // An item within the RPC header would move the words that are looked at below. Arguments
-        // that RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
-        if self.at < rpc::arguments(&mut word)? {
-            return None;
-        }
         let called = (word(12)?, word(16)?, word(20)?);
         let mut before = |bytes| {
             let at = self.at.checked_sub(bytes)?;
@@ -202,8 +204,7 @@ pub fn needs_answer(mut word: impl FnMut(u32) -> Option<u32>) -> bool {
 
 /// Returns true if the RPC message is inline and [`needs_answer`] is true for it.
 pub fn needs_answer_inline(view: &View<'_>) -> bool {
-    let call = view.inline();
-    needs_answer(|at| wire::word(call, at))
+    wire::words(view.inline(), 12) == Some([NFS, 4])
 }
 
 /// Returns true if a result that nfsd has marked is eligible in a Reply to a Call of NFS `version`.

@@ -22,6 +22,16 @@ pub(crate) fn word(msg: &[u8], at: u32) -> Option<u32> {
     bytes(msg, at as usize).map(|word| u32::from_be_bytes(*word))
 }
 
+/// Returns the `N` XDR words that begin at byte `at` of `msg`.
+pub(crate) fn words<const N: usize>(msg: &[u8], at: u32) -> Option<[u32; N]> {
+    let raw = msg.get(at as usize..)?.get(..N.checked_mul(4)?)?;
+    let mut words = [0; N];
+    for (word, raw) in words.iter_mut().zip(raw.chunks_exact(4)) {
+        *word = u32::from_be_bytes(*raw.first_chunk()?);
+    }
+    Some(words)
+}
+
 /// Reads successive words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
@@ -56,13 +66,8 @@ impl<'a> Reader<'a> {
 
     /// Reads the next `N` words.
     pub(crate) fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
-        let len = N.checked_mul(4)?;
-        let (raw, rest) = self.rest.split_at_checked(len)?;
-        self.rest = rest;
-        let mut words = [0; N];
-        for (word, raw) in words.iter_mut().zip(raw.chunks_exact(4)) {
-            *word = u32::from_be_bytes(*raw.first_chunk()?);
-        }
+        let words = words(self.rest, 0)?;
+        self.skip(N as u32, 4)?;
         Some(words)
     }
 
