@@ -118,10 +118,11 @@ impl<H: Handler> Pair<H> {
         let (opcode, flags) = unsafe { ((*wc).opcode, (*wc).wc_flags) };
         // SAFETY: The queue pair holds a reference to the pool of the buffer, and is destroyed
         // after all of its completions were handled.
-        let pool = unsafe { ArcBorrow::from_raw((*raw).pool.cast::<ReceivePool<H::Call>>()) };
+        let pool = unsafe { &*(*raw).pool.cast::<ReceivePool<H::Call>>() };
+        pool.on_completed();
         // SAFETY: `raw` is a buffer of `pool`, so it is not null. It was posted to `qp`, which is
         // live while its completions are handled, and this is its completion.
-        let mut receive = unsafe { Receive::complete(pool, NonNull::new_unchecked(raw), qp) };
+        let mut receive = unsafe { Receive::complete(NonNull::new_unchecked(raw), qp) };
         // SAFETY: A queue pair is destroyed after all of its completions were handled, see `drop`.
         let handler = unsafe { Self::handler((*qp).qp_context) };
         if !status.is_success() {

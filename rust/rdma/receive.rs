@@ -20,13 +20,7 @@ use core::{
     },
     ptr::NonNull, //
 };
-use kernel::{
-    ffi::c_void,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
-};
+use kernel::ffi::c_void;
 use support::context::Context;
 
 /// A received message in its Receive buffer, with the ULP's data.
@@ -39,8 +33,7 @@ use support::context::Context;
 ///
 /// # Invariants
 ///
-/// `buffer` is live, `lent`, and belongs to this value alone. This value owns a reference to its
-/// pool.
+/// `buffer` is live, `lent`, and belongs to this value alone.
 pub struct Receive<S: State> {
     buffer: NonNull<Buffer<S>>,
 }
@@ -54,13 +47,10 @@ impl<S: State> Receive<S> {
     /// # Safety
     ///
     /// - `qp` is live.
-    /// - `buffer` belongs to `pool` and was posted to `qp`. The caller handles its completion, and
-    ///   nobody else uses the buffer.
-    pub(super) unsafe fn complete(
-        pool: ArcBorrow<'_, ReceivePool<S>>,
-        buffer: NonNull<Buffer<S>>,
-        qp: *mut bindings::ib_qp,
-    ) -> Self {
+    /// - `buffer` was posted to `qp`. The caller handles its completion, and nobody else uses the
+    ///   buffer.
+    #[inline]
+    pub(super) unsafe fn complete(buffer: NonNull<Buffer<S>>, qp: *mut bindings::ib_qp) -> Self {
         let raw = buffer.as_ptr();
         // SAFETY: By the safety requirements of this function the buffer is live and nobody else
         // uses it.
@@ -71,22 +61,21 @@ impl<S: State> Receive<S> {
         };
         // SAFETY: `qp` is live, and the buffer is mapped for its device, to which it was posted.
         unsafe { bindings::ib_dma_sync_receive((*qp).device, addr, false) };
-        pool.on_completed();
         // INVARIANT: `buffer` is live and nobody else uses it by the safety requirements of this
-        // function; `lent` was set above. The reference to the pool is owned from here until
-        // `drop`.
-        core::mem::forget(Arc::from(pool));
+        // function; `lent` was set above.
         Self { buffer }
     }
 
     /// Sets the length of the message to `len` bytes, [`RECEIVE_SIZE`] at most. The device has
     /// written these bytes.
+    #[inline]
     pub(super) fn set_len(&mut self, len: usize) {
         // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { (*self.buffer.as_ptr()).len = len.min(RECEIVE_SIZE) };
     }
 
     /// Returns the bytes of the message.
+    #[inline]
     pub fn message(&self) -> &[u8] {
         let (start, len) = self.message_raw();
         // SAFETY: The page belongs to this value by the type invariant, and the device has
@@ -95,6 +84,7 @@ impl<S: State> Receive<S> {
     }
 
     /// Returns the bytes of the message, and the data of the ULP to change.
+    #[inline]
     pub fn parts_mut(&mut self) -> (&[u8], &mut S) {
         let (start, len) = self.message_raw();
         // SAFETY: As in `message`.
@@ -111,11 +101,12 @@ impl<S: State> Receive<S> {
 unsafe impl<S: State> Context for Receive<S> {
     type State = S;
 
+    #[inline]
     fn into_raw(self) -> *mut c_void {
-        // The pointer carries the reference to the pool.
         ManuallyDrop::new(self).buffer.as_ptr().cast()
     }
 
+    #[inline]
     unsafe fn from_raw(ptr: *mut c_void) -> Self {
         // INVARIANT: The invariant held in `into_raw`, and the buffer has belonged to the pointer
         // since.
@@ -126,20 +117,23 @@ unsafe impl<S: State> Context for Receive<S> {
         }
     }
 
+    #[inline]
     fn state_mut(&mut self) -> &mut S {
         self
     }
 
+    #[inline]
     fn message_raw(&self) -> (*mut u8, usize) {
         let raw = self.buffer.as_ptr();
         // SAFETY: The buffer belongs to this value by the type invariant.
-        unsafe { ((*raw).page.address(), (*raw).len) }
+        unsafe { ((*raw).start, (*raw).len) }
     }
 }
 
 impl<S: State> Deref for Receive<S> {
     type Target = S;
 
+    #[inline]
     fn deref(&self) -> &S {
         // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { &(*self.buffer.as_ptr()).state }
@@ -147,6 +141,7 @@ impl<S: State> Deref for Receive<S> {
 }
 
 impl<S: State> DerefMut for Receive<S> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut S {
         // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { &mut (*self.buffer.as_ptr()).state }
@@ -154,13 +149,11 @@ impl<S: State> DerefMut for Receive<S> {
 }
 
 impl<S: State> Drop for Receive<S> {
+    #[inline]
     fn drop(&mut self) {
         S::reset(self);
-        // SAFETY: This value owns a reference to the pool by the type invariant, and gives it up
-        // here.
-        let pool = unsafe { Arc::from_raw((*self.buffer.as_ptr()).pool.cast::<ReceivePool<S>>()) };
-        // SAFETY: The buffer is `lent` and of `pool` by the type invariant. This value does not use
-        // it any more.
-        unsafe { pool.recycle(self.buffer) };
+        // SAFETY: The buffer is `lent` by the type invariant, and this value does not use it any
+        // more.
+        unsafe { ReceivePool::recycle(self.buffer) };
     }
 }

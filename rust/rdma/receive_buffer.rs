@@ -50,15 +50,18 @@ pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 ///
 /// Its pool's lock protects `wr.next`, `index` and `lent`, except that a completion sets `lent`.
 /// The owner of the buffer at the moment may use the page, `len` and `state`: the device while the
-/// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool` and `sge` do not change.
+/// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool`, `start` and `sge` do not
+/// change.
 #[repr(C)]
 pub(super) struct Buffer<S: State> {
     /// Identifies the buffer in a completion. The first field, so that a pointer to it points to
     /// the buffer.
     cqe: bindings::ib_cqe,
-    /// The `ReceivePool<S>` that the buffer belongs to.
+    /// The `ReceivePool<S>` that the buffer belongs to, and to which it has a reference of its own.
     pub(super) pool: *const c_void,
-    pub(super) page: FreshPage,
+    page: FreshPage,
+    /// The address of the page.
+    pub(super) start: *mut u8,
     /// The work request that posts the buffer; refers to `cqe` and `sge`.
     pub(super) wr: bindings::ib_recv_wr,
     /// The DMA address of the page, and its length.
@@ -77,7 +80,8 @@ impl<S: State> Buffer<S> {
     pub(super) const NOWHERE: usize = usize::MAX;
 
     /// Allocates a buffer for the `ReceivePool<S>` at `pool`, and maps it for `pd`. The pool frees
-    /// the buffer. `done` handles its completions. May sleep.
+    /// the buffer, and takes the reference to itself out before. `done` handles its completions. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -85,16 +89,19 @@ impl<S: State> Buffer<S> {
     ///
     /// # Safety
     ///
-    /// - `pool` points to a `ReceivePool<S>` that lives as long as the buffer.
+    /// - `pool` comes from `Arc::into_raw` of an `Arc<ReceivePool<S>>`. The buffer gets that
+    ///   reference, unless this returns an error.
     /// - `done` is for completions of `Buffer<S>`.
     pub(super) unsafe fn new(pool: *const c_void, pd: &Pd, done: Done) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
+        let start = page.address();
         // In place, because it is large for the stack.
         let mut buffer = KBox::init(
             init!(Self {
                 cqe: bindings::ib_cqe { done: Some(done) },
                 pool,
                 page,
+                start,
                 wr: crate::zeroed(),
                 sge: bindings::ib_sge {
                     addr: 0,

@@ -37,6 +37,8 @@ pub(super) struct Inner<S: State> {
     /// The protection domain that buffers are mapped for, until the queue pair is destroyed.
     pub(super) pd: Option<Arc<Pd>>,
     pub(super) supply: Supply,
+    /// Buffers that were posted so far; wraps around.
+    pub(super) posted: u32,
     /// All mapped buffers, in any state.
     pub(super) table: KVec<NonNull<Buffer<S>>>,
     /// Waiting buffers.
@@ -56,6 +58,7 @@ impl<S: State> Inner<S> {
             queue: Queue::None,
             pd: Some(pd.clone()),
             supply: Supply::new(),
+            posted: 0,
             table: KVec::with_capacity(max, GFP_KERNEL)?,
             chain: ReceiveChain::new(),
             spare: ReceiveChain::new(),

@@ -15,6 +15,12 @@
 //! posted. When the queue pair is destroyed, buffers that are not lent are freed. A lent buffer is
 //! unmapped then, and freed when its `Receive` is dropped.
 //!
+//! # References
+//!
+//! Each buffer has a reference to its pool as long as it exists, so that a message takes none. The
+//! pool has pointers to its buffers, and the destruction of the queue pair breaks this cycle: only an
+//! attached pool makes buffers, and none is left in the table afterwards.
+//!
 //! # Locking
 //!
 //! One spinlock for each pool, under which no other lock is taken. Buffers are allocated, mapped
@@ -41,15 +47,14 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         SpinLock, //
     },
 };
-use support::compat;
+use support::{
+    compat,
+    figure::Figure, //
+};
 use svcrdma_proto::receives::Next;
 
 /// A buffer that nobody else uses, and the protection domain that it is mapped for.
@@ -58,8 +63,8 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 /// The Receive buffers of one connection.
 ///
 /// A ULP makes an empty pool and passes it to [`Qp::new`](crate::qp::Qp::new), which attaches it to
-/// the receive queue. The ULP then asks for buffers with [`Self::resize`]. Queue pair and lent
-/// buffers hold references to the pool. Functions that do not sleep may be called in any process
+/// the receive queue. The ULP then asks for buffers with [`Self::resize`]. Queue pair and buffers
+/// hold references to the pool. Functions that do not sleep may be called in any process
 /// context.
 ///
 /// # Examples
@@ -92,18 +97,19 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 ///
 /// # Invariants
 ///
-/// - Each buffer in `table` is live and in a separate allocation, its `pool` is this pool, and
-///   its `index` is its index in `table`.
+/// - Each buffer of this pool is in a separate allocation, and owns a reference to this pool, which
+///   its `pool` points to.
+/// - Each buffer in `table` is live, and its `index` is its index in `table`.
 /// - It is mapped for `pd`.
 /// - It is posted, in `chain`, in `spare`, `lent` and owned by a `Receive`, or, once the pool is
 ///   closed, none of these.
 /// - A buffer of this pool that is not in `table` is `lent` and not mapped.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub struct ReceivePool<S: State> {
     #[pin]
     inner: SpinLock<Inner<S>>,
-    /// Number of posted buffers.
-    posted: Atomic<i32>,
+    /// Receives that have completed; wraps around. The worker of the completion queue counts them.
+    completed: Figure<u32>,
     budget: Arc<Budget>,
     /// The largest number of buffers.
     max: usize,
@@ -121,7 +127,7 @@ impl<S: State> ReceivePool<S> {
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
-                posted: Atomic::new(0),
+                completed: Figure::default(),
                 budget,
                 max,
             }),
@@ -139,9 +145,11 @@ impl<S: State> ReceivePool<S> {
         self.inner.lock().table.len()
     }
 
-    /// Returns the number of posted buffers. Takes no lock.
+    /// Returns the number of posted buffers.
     pub fn posted(&self) -> usize {
-        usize::try_from(self.posted.load(Relaxed)).unwrap_or(0)
+        let posted = self.inner.lock().posted;
+        // CAST: Fewer buffers are posted than a receive queue has entries.
+        posted.wrapping_sub(self.completed.get()) as usize
     }
 
     /// Sets the target number of buffers: those that `credits` credits need, and those for
@@ -170,7 +178,7 @@ impl<S: State> ReceivePool<S> {
         let missing = self.inner.lock().supply.aim(credits, callbacks);
         let made = (0..missing).try_for_each(|_| self.make(limit));
         let mut inner = self.inner.lock();
-        self.post(&mut inner);
+        Self::post(&mut inner);
         (inner.supply.settle(), made)
     }
 
@@ -193,10 +201,14 @@ impl<S: State> ReceivePool<S> {
         if !self.budget.take(limit) {
             return Err(compat::enobufs());
         }
-        let pool = Arc::as_ptr(self).cast();
-        // SAFETY: The pool frees its buffers first; `open` has got `done` for this pool.
-        let made = unsafe { Buffer::new(pool, &pd, done) };
-        let buffer = made.inspect_err(|_| self.budget.put())?;
+        let pool = Arc::into_raw(self.clone());
+        // SAFETY: The buffer gets the reference of `pool`; `open` has got `done` for this pool.
+        let made = unsafe { Buffer::new(pool.cast(), &pd, done) };
+        let buffer = made.inspect_err(|_| {
+            self.budget.put();
+            // SAFETY: No buffer has got the reference.
+            drop(unsafe { Arc::from_raw(pool) });
+        })?;
         let mut inner = self.inner.lock();
         // SAFETY: The buffer was just made, so it is live, is in no table, and nobody else uses it.
         if unsafe { inner.add(buffer) } {
@@ -206,12 +218,12 @@ impl<S: State> ReceivePool<S> {
         }
         drop(inner);
         // SAFETY: The buffer is new, is mapped for `pd`, and the table has not taken it.
-        unsafe { self.free(buffer, Some(&pd)) };
+        unsafe { Self::free(buffer, Some(&pd)) };
         Err(ENODEV)
     }
 
     /// Posts the waiting buffers.
-    fn post(&self, inner: &mut Inner<S>) {
+    fn post(inner: &mut Inner<S>) {
         let Queue::Open(qp, _) = inner.queue else {
             return;
         };
@@ -220,7 +232,7 @@ impl<S: State> ReceivePool<S> {
         // are freed by `give_back`, after the queue pair is destroyed.
         let count = unsafe { inner.chain.post(qp) };
         inner.supply.on_posted(count);
-        self.posted.add(i32::try_from(count).unwrap_or(0), Relaxed);
+        inner.posted = inner.posted.wrapping_add(count);
     }
 
     /// Frees spare buffers. May sleep.
@@ -228,7 +240,7 @@ impl<S: State> ReceivePool<S> {
         while let Some((buffer, pd)) = self.take_spare() {
             // SAFETY: `take_spare` has removed the buffer from list and table, so nobody else uses
             // it. It is mapped for `pd`.
-            unsafe { self.free(buffer, pd.as_deref()) };
+            unsafe { Self::free(buffer, pd.as_deref()) };
         }
     }
 
@@ -242,13 +254,19 @@ impl<S: State> ReceivePool<S> {
         Some((buffer, inner.pd.clone()))
     }
 
-    /// Unmaps and frees a buffer. Does not sleep.
+    /// Unmaps and frees a buffer, and then drops its reference to the pool. Does not sleep.
     ///
     /// # Safety
     ///
-    /// - `buffer` is a live buffer of this pool. It is not in the table, and nobody else uses it.
+    /// - `buffer` is a live buffer of a `ReceivePool<S>`. It is not in the table, and nobody else
+    ///   uses it.
     /// - It is mapped for `pd`, or not mapped if `pd` is `None`.
-    unsafe fn free(&self, buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
+    // Out of line: rarely needed.
+    #[inline(never)]
+    unsafe fn free(buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
+        // SAFETY: The buffer is live, and its reference is taken out once, as the buffer is freed
+        // below.
+        let pool = unsafe { Arc::from_raw((*buffer.as_ptr()).pool.cast::<Self>()) };
         if let Some(pd) = pd {
             // SAFETY: By the safety requirements of this function.
             unsafe { Buffer::unmap(buffer, pd) };
@@ -256,7 +274,7 @@ impl<S: State> ReceivePool<S> {
         // SAFETY: Nobody else uses the buffer by the safety requirements of this function.
         // `Buffer::new` has made it from a `KBox`.
         drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
-        self.budget.put();
+        pool.budget.put();
     }
 
     /// Returns true if buffers are mapped for `pd`.
@@ -299,14 +317,14 @@ impl<S: State> ReceivePool<S> {
             let mut inner = self.inner.lock();
             inner.chain = ReceiveChain::new();
             inner.spare = ReceiveChain::new();
+            inner.posted = self.completed.get();
         }
-        self.posted.store(0, Relaxed);
         // SAFETY: By the safety requirements of this function.
         while let Some((buffer, pd)) = unsafe { self.take_any() } {
             // SAFETY: `take_any` has removed the buffer from the table. It is not lent, the lists
             // were emptied above, and the queue pair is destroyed, so nobody else uses it. It is
             // mapped for `pd`.
-            unsafe { self.free(buffer, pd.as_deref()) };
+            unsafe { Self::free(buffer, pd.as_deref()) };
         }
         let pd = self.inner.lock().pd.take();
         drop(pd);
@@ -339,9 +357,11 @@ impl<S: State> ReceivePool<S> {
         }
     }
 
-    /// Notes that the Receive of a buffer has completed.
+    /// Notes that the Receive of a buffer has completed. Only the worker of the completion queue
+    /// calls this, which handles one completion at a time.
+    #[inline]
     pub(super) fn on_completed(&self) {
-        self.posted.add(-1, Relaxed);
+        self.completed.add(1);
     }
 
     /// Takes a buffer back from a `Receive`. Posts the waiting buffers if they make a batch. Does
@@ -349,17 +369,21 @@ impl<S: State> ReceivePool<S> {
     ///
     /// # Safety
     ///
-    /// `buffer` belongs to this pool, is `lent`, and nobody else uses it.
-    pub(super) unsafe fn recycle(&self, buffer: NonNull<Buffer<S>>) {
+    /// `buffer` is a live buffer of a `ReceivePool<S>`, is `lent`, and nobody else uses it.
+    pub(super) unsafe fn recycle(buffer: NonNull<Buffer<S>>) {
         let raw = buffer.as_ptr();
-        let mut inner = self.inner.lock();
+        // SAFETY: The buffer is live, and has a reference to the pool. Whoever frees the buffer needs
+        // the lock of the pool, so the pool lives until the lock is released below; `spin_unlock`
+        // accesses nothing afterwards.
+        let pool = unsafe { &*(*raw).pool.cast::<Self>() };
+        let mut inner = pool.inner.lock();
         // SAFETY: The buffer is live by the safety requirements of this function; `index` changes
         // only under the lock, which is held.
         if unsafe { (*raw).index } == Buffer::<S>::NOWHERE {
             drop(inner);
             // SAFETY: Nobody else uses the buffer. It is not in the table, so it is not mapped by
             // the type invariant.
-            unsafe { self.free(buffer, None) };
+            unsafe { Self::free(buffer, None) };
             return;
         }
         // SAFETY: The buffer is live, and the lock is held.
@@ -379,22 +403,7 @@ impl<S: State> ReceivePool<S> {
         // SAFETY: The buffer was lent, so it is in no list. Nobody else uses it.
         unsafe { list.push(buffer) };
         if next == Next::Post {
-            self.post(&mut inner);
-        }
-    }
-}
-
-#[pinned_drop]
-impl<S: State> PinnedDrop for ReceivePool<S> {
-    fn drop(self: Pin<&mut Self>) {
-        // The table is empty: a queue pair empties it, and without a queue pair no buffer is made.
-        let mut inner = self.inner.lock();
-        while let Some(buffer) = inner.table.pop() {
-            let pd = inner.pd.clone();
-            // SAFETY: Each `Receive` and each queue pair holds a reference to the pool, so there is
-            // none that uses the buffer. It was just removed from the table, and is mapped for
-            // `pd`.
-            unsafe { self.free(buffer, pd.as_deref()) };
+            Self::post(&mut inner);
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`compat`] | differences between the supported kernels | some errnos in older kernels |
 //! | [`context`] | the trait of a Call that C holds while nfsd processes it | |
 //! | [`debugfs`] | files in debugfs | files that hold their module while they are open |
+//! | [`figure`] | numbers that one thread changes and others read | inlined loads and stores of atomics |
 //! | [`page`] | owned pages, byte streams over pages | shared ownership of pages by reference count |
 //! | [`pernet`] | one value for each network namespace | `struct pernet_operations` |
 //! | [`ring`] | bounded queues that never allocate | preallocated queues |
@@ -27,6 +28,7 @@ pub mod addr;
 pub mod compat;
 pub mod context;
 pub mod debugfs;
+pub mod figure;
 pub mod page;
 pub mod pernet;
 pub mod ring;
