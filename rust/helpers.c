@@ -43,11 +43,42 @@ void *svcrdma_helper_page_address(struct page *page)
 	return page_address(page);
 }
 
-/* Returns true if the caller holds the only reference and no lookup can find the page. */
-bool svcrdma_helper_page_is_private(struct page *page)
+void svcrdma_helper_put_pages(struct page **pages, int count)
 {
-	return !PageCompound(page) && page_ref_count(page) == 1 &&
-	       !page_folio(page)->mapping && !PageLRU(page);
+	release_pages(pages, count);
+}
+
+/*
+ * Returns how many pages there are before the first one, of count, that others use. The caller has
+ * a reference to each page, as each other user has. Large folios, whose references are those of the
+ * first page, do not count as pages of the caller: they keep more memory.
+ */
+u32 svcrdma_helper_private_pages(struct page *const *pages, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (page_ref_count(pages[i]) != 1 || PageHead(pages[i]))
+			break;
+	return i;
+}
+
+/*
+ * Exchanges pages with those of slots, which have a reference of the caller each. Returns true if
+ * nobody else uses the pages that came.
+ */
+bool svcrdma_helper_exchange_pages(struct page **pages, struct page **slots, u32 count)
+{
+	int others = 0;
+
+	for (u32 i = 0; i < count; i++) {
+		struct page *page = slots[i];
+
+		slots[i] = pages[i];
+		pages[i] = page;
+		others |= page_ref_count(page) ^ 1;
+	}
+	return !others;
 }
 
 /* linux/cpumask.h */
@@ -460,23 +491,28 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 }
 
 /*
- * Sets up an invalid memory region for whole pages at the address iova. Returns the number of pages
- * that it covers.
+ * Sets up an invalid memory region for the bytes of segments from skip on, size bytes at the address
+ * iova. Both are whole pages, and skip is within the first segment. list has an entry for each page.
+ * Returns true if the region covers all bytes.
  */
-int svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list, const u64 *addrs,
-			  u32 count, u64 iova)
+bool svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list,
+			   const struct ib_sge *segments, u32 skip, u32 size, u64 iova)
 {
-	int put;
+	struct scatterlist *sg = list;
+	int count, put;
 
-	sg_init_table(list, count);
-	for (u32 i = 0; i < count; i++) {
-		sg_dma_address(&list[i]) = addrs[i];
-		sg_dma_len(&list[i]) = PAGE_SIZE;
+	sg_init_table(list, size >> PAGE_SHIFT);
+	for (u32 left = size; left; sg++, segments++) {
+		sg_dma_address(sg) = segments->addr + skip;
+		sg_dma_len(sg) = min(segments->length - skip, left);
+		left -= sg_dma_len(sg);
+		skip = 0;
 	}
+	count = sg - list;
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 	put = ib_map_mr_sg(mr, list, count, NULL, PAGE_SIZE);
 	mr->iova = iova;
-	return put;
+	return put == count && mr->length == size;
 }
 
 u64 svcrdma_helper_get_random_u64(void)
@@ -512,6 +548,95 @@ void svcrdma_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, bool to_d
 int svcrdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
 {
 	return ib_dma_mapping_error(dev, addr);
+}
+
+/*
+ * Returns the end of the pages that lie behind each other in memory, from the first on. Where struct
+ * pages have no common array, those of distant pages may lie side by side.
+ */
+static struct page *const *behind(struct page *const *pages, struct page *const *end)
+{
+	const struct page *page = *pages;
+
+	while (++pages != end && *pages == page + 1 &&
+	       (IS_ENABLED(CONFIG_SPARSEMEM_VMEMMAP) ||
+		page_to_pfn(*pages) == page_to_pfn(page) + 1))
+		page++;
+	return pages;
+}
+
+/* Maps whole pages for a soft device, whose addresses are those of the kernel. */
+static u32 virt_map_pages(struct ib_pd *pd, struct page *const *pages, u32 count,
+			  struct ib_sge *segments)
+{
+	struct page *const *end = pages + count, *const *first;
+	struct ib_sge *segment = segments;
+
+	for (; pages != end; segment++) {
+		first = pages;
+		pages = behind(first, end);
+		segment->addr = (uintptr_t)page_address(*first);
+		segment->length = (pages - first) << PAGE_SHIFT;
+		segment->lkey = pd->local_dma_lkey;
+	}
+	return segment - segments;
+}
+
+/* Makes a list of whole pages, in entries of at most most pages. Returns the number of entries. */
+static u32 list_pages(struct page *const *pages, u32 count, u32 most, struct scatterlist *list)
+{
+	struct page *const *end = pages + count, *const *first;
+	struct scatterlist *entry = list;
+
+	sg_init_table(list, count);
+	for (; pages != end; entry++) {
+		first = pages;
+		pages = behind(first, end - first > most ? first + most : end);
+		sg_set_page(entry, *first, (pages - first) << PAGE_SHIFT, 0);
+	}
+	sg_mark_end(entry - 1);
+	return entry - list;
+}
+
+static noinline u32 dma_map_pages(struct ib_pd *pd, struct page *const *pages, u32 count,
+				  bool to_device, struct ib_sge *segments,
+				  struct scatterlist *list, u32 *entries)
+{
+	struct ib_device *dev = pd->device;
+	/* Bounce buffers have a limit, too. */
+	size_t most = min_t(size_t, ib_dma_max_seg_size(dev),
+			    dma_max_mapping_size(dev->dma_device));
+	u32 used = list_pages(pages, count, max(most >> PAGE_SHIFT, 1), list);
+
+	count = ib_dma_map_sg(dev, list, used, to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+	*entries = count ? used : 0;
+	for (u32 i = 0; i < count; i++) {
+		segments[i].addr = sg_dma_address(&list[i]);
+		segments[i].length = sg_dma_len(&list[i]);
+		segments[i].lkey = pd->local_dma_lkey;
+	}
+	return count;
+}
+
+/*
+ * Maps count whole pages with one call. The segments are what the device may access, in the order of
+ * the pages. Returns their number, or 0 if the pages cannot be mapped. Sets entries to the number of
+ * entries of list that have to be unmapped. Both arrays have an entry for each page.
+ */
+u32 svcrdma_helper_ib_dma_map_pages(struct ib_pd *pd, struct page *const *pages, u32 count,
+				    bool to_device, struct ib_sge *segments,
+				    struct scatterlist *list, u32 *entries)
+{
+	if (!ib_uses_virt_dma(pd->device))
+		return dma_map_pages(pd, pages, count, to_device, segments, list, entries);
+	*entries = 0;
+	return virt_map_pages(pd, pages, count, segments);
+}
+
+void svcrdma_helper_ib_dma_unmap_pages(struct ib_pd *pd, struct scatterlist *list, u32 entries,
+				       bool to_device)
+{
+	ib_dma_unmap_sg(pd->device, list, entries, to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
 }
 
 /* Unmaps without a sync, which could overwrite what the CPU has written to the page. */

@@ -12,7 +12,7 @@
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
 //! - Lanes: [`lanes`].
 //! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
-//! - Containers over preallocated slots: [`ring`], [`stack`].
+//! - A container over preallocated slots: [`ring`].
 //!
 //! # Context
 //!
@@ -62,7 +62,6 @@ pub mod shortage;
 mod sink;
 pub mod space;
 pub mod sq;
-pub mod stack;
 pub mod ulb;
 mod wire;
 mod write;

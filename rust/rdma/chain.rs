@@ -183,30 +183,30 @@ impl<'b, 'm> Chain<'b, 'm> {
             return 0;
         }
         let buffers = &mut *self.buffers;
-        let start = buffers.start();
         let range = at..at.saturating_add(len);
-        let (opcode, taken) = match rdma {
+        let (opcode, entries) = match rdma {
             Rdma::Read => (
                 bindings::ib_wr_opcode_IB_WR_RDMA_READ,
-                buffers.add_sink(page_region, range),
+                buffers.sink(page_region, range),
             ),
             Rdma::Write => (
                 bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-                buffers.add_source(page_region, range, start),
+                buffers.source(page_region, range),
             ),
         };
-        if taken > 0 {
+        if entries.len > 0 {
             let mut wr: bindings::ib_rdma_wr = crate::zeroed();
             wr.wr.opcode = opcode;
             wr.remote_addr = remote.addr;
             wr.rkey = remote.key;
-            buffers.add(Request::rdma(wr), start);
+            // The chain borrows the page region, whose segments the entries may be.
+            buffers.add_with(Request::rdma(wr), entries);
             if let Rdma::Read = rdma {
-                // CAST: The entries of a work request have at most 1 MiB each.
-                buffers.count_read(taken as u32);
+                // CAST: A page region has fewer than 2^32 bytes.
+                buffers.count_read(entries.len as u32);
             }
         }
-        taken
+        entries.len
     }
 
     /// Adds an RDMA Write of no bytes, which needs no memory on either side. Its completion stands

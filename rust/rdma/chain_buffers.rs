@@ -11,6 +11,7 @@
 use crate::{
     device::Pd,
     dma::Direction,
+    mapping::Run,
     memory_region::MemoryRegion,
     page_region::PageRegion, //
 };
@@ -65,12 +66,11 @@ impl Request {
 ///
 /// # Invariants
 ///
-/// - `wrs`, `sges` and `starts` never grow beyond the capacity that they are made with.
-/// - The entries of work request *k* begin at `starts[k]` in `sges`.
+/// - `wrs` and `sges` never grow beyond the capacity that they are made with.
+/// - The entries of each work request are in `sges`, or in a page region that the chain borrows.
 pub(super) struct ChainBuffers {
     wrs: KVec<Request>,
     sges: KVec<bindings::ib_sge>,
-    starts: KVec<usize>,
     max_sge: usize,
     max_read_sge: usize,
     /// True if the device takes only registered memory as the sink of an RDMA Read (iWARP).
@@ -80,8 +80,35 @@ pub(super) struct ChainBuffers {
     pd: Arc<Pd>,
 }
 
-// SAFETY: Pointers in `wrs` are set when a chain is posted and are not used afterwards.
+// SAFETY: Pointers in `wrs` are set while a chain is built and are not used after it is posted.
 unsafe impl Send for ChainBuffers {}
+
+/// The scatter/gather entries of a work request.
+#[derive(Clone, Copy)]
+pub(super) struct Entries {
+    first: *const bindings::ib_sge,
+    count: usize,
+    /// Bytes of all entries.
+    pub(super) len: usize,
+}
+
+impl Entries {
+    /// No entries.
+    const NONE: Self = Self {
+        first: core::ptr::null(),
+        count: 0,
+        len: 0,
+    };
+
+    /// Returns the segments of `run` as entries, without a copy. The run must be whole.
+    fn of(run: &Run<'_>) -> Self {
+        Self {
+            first: run.segments.as_ptr(),
+            count: run.segments.len(),
+            len: run.len,
+        }
+    }
+}
 
 impl ChainBuffers {
     /// Allocates room for `wrs` work requests of up to `max_sge` entries each; RDMA Reads have up
@@ -96,7 +123,6 @@ impl ChainBuffers {
         Ok(Self {
             wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
             sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
-            starts: KVec::with_capacity(wrs, GFP_KERNEL)?,
             max_sge,
             max_read_sge: max_read_sge.min(max_sge),
             needs_registration: pd.needs_registration(),
@@ -109,7 +135,6 @@ impl ChainBuffers {
     pub(super) fn clear(&mut self) {
         self.wrs.clear();
         self.sges.clear();
-        self.starts.clear();
         self.bytes_read = 0;
     }
 
@@ -149,12 +174,32 @@ impl ChainBuffers {
     }
 
     /// Adds a work request whose entries are those from `start` on. The chain must not be full.
-    pub(super) fn add(&mut self, mut wr: Request, start: usize) {
+    pub(super) fn add(&mut self, wr: Request, start: usize) {
+        let entries = self.entries(start, 0);
+        self.add_with(wr, entries);
+    }
+
+    /// Adds a work request with `entries`. The chain must not be full.
+    pub(super) fn add_with(&mut self, mut wr: Request, entries: Entries) {
         // CAST: A work request has at most `max_sge` entries.
-        wr.common().num_sge = self.sges.len().saturating_sub(start) as c_int;
-        // The arrays have the same capacity, so both pushes succeed.
-        if self.starts.push_within_capacity(start).is_ok() {
-            let _ = self.wrs.push_within_capacity(wr);
+        wr.common().num_sge = entries.count as c_int;
+        // Some drivers read the first entry even if there is none (irdma,
+        // `irdma_uk_rdma_write`).
+        wr.common().sg_list = match entries.count {
+            0 => core::ptr::null_mut(),
+            _ => entries.first.cast_mut(),
+        };
+        // INVARIANT: The entries are in `sges`, or were borrowed for the chain.
+        let _ = self.wrs.push_within_capacity(wr);
+    }
+
+    /// Returns the entries from `start` on, with `len` bytes.
+    fn entries(&self, start: usize, len: usize) -> Entries {
+        Entries {
+            // In bounds, as `start` is at most the number of entries.
+            first: self.sges.as_ptr().wrapping_add(start),
+            count: self.sges.len().saturating_sub(start),
+            len,
         }
     }
 
@@ -168,31 +213,38 @@ impl ChainBuffers {
     fn keyed_sge(&mut self, addr: u64, len: usize, key: u32) -> bool {
         let sge = bindings::ib_sge {
             addr,
-            // CAST: An entry has at most the 1 MiB of an MR.
+            // CAST: An entry has at most the page of a send buffer or the 1 MiB of an MR.
             length: len as u32,
             lkey: key,
         };
         self.sges.push_within_capacity(sge).is_ok()
     }
 
-    /// Adds entries for the beginning of `range` of a page region, as many as an RDMA Read may
-    /// have. Returns the number of bytes in them.
+    /// Returns entries for the beginning of `range` of a page region, as many as an RDMA Read may
+    /// have.
     ///
-    /// The sink of a Read is registered memory if the page region has some. Without, the result is
-    /// 0 if the device needs registered memory.
-    pub(super) fn add_sink(&mut self, page_region: &PageRegion, range: Range<usize>) -> usize {
+    /// The sink of a Read is registered memory if the page region has some. Without, there are no
+    /// entries if the device needs registered memory.
+    pub(super) fn sink(&mut self, page_region: &PageRegion, range: Range<usize>) -> Entries {
         match page_region.memory_region(&self.pd) {
-            Some((memory_region, _)) => self.add_registered(memory_region, range),
-            None if self.needs_registration => 0,
+            Some((memory_region, _)) => self.registered(memory_region, range),
+            None if self.needs_registration => Entries::NONE,
             None => {
-                let max = self.start().saturating_add(self.max_read_sge);
-                self.gather(page_region, Direction::FromDevice, range, max)
+                let room = self.max_read_sge;
+                self.refer(page_region, Direction::FromDevice, range, room)
             }
         }
     }
 
+    /// Returns entries for the beginning of `range` of a page region, as many as an RDMA Write may
+    /// have.
+    pub(super) fn source(&mut self, page_region: &PageRegion, range: Range<usize>) -> Entries {
+        let room = self.max_sge;
+        self.refer(page_region, Direction::ToDevice, range, room)
+    }
+
     /// Adds entries for the beginning of `range` of a page region to those from `start` on, as many
-    /// as a Send or an RDMA Write may have. Returns the number of bytes in them.
+    /// as a Send may have. Returns the number of bytes in them.
     pub(super) fn add_source(
         &mut self,
         page_region: &PageRegion,
@@ -201,6 +253,36 @@ impl ChainBuffers {
     ) -> usize {
         let max = start.saturating_add(self.max_sge);
         self.gather(page_region, Direction::ToDevice, range, max)
+    }
+
+    /// Returns at most `room` entries for the beginning of `range` of a page region. They are
+    /// copied only if some of their bytes are not in the range.
+    fn refer(
+        &mut self,
+        page_region: &PageRegion,
+        direction: Direction,
+        range: Range<usize>,
+        room: usize,
+    ) -> Entries {
+        let (start, at) = (self.start(), range.start);
+        let len = range.end.saturating_sub(at);
+        let Some(run) = page_region.run(&self.pd, direction, at, len, room) else {
+            return Entries::NONE;
+        };
+        let is_all = run.len == len || run.segments.len() >= room;
+        if is_all && run.is_whole() {
+            return Entries::of(&run);
+        }
+        let copied = self.copy(&run);
+        let max = start.saturating_add(room);
+        let rest = match is_all {
+            true => 0,
+            false => {
+                let at = at.saturating_add(copied);
+                self.gather(page_region, direction, at..range.end, max)
+            }
+        };
+        self.entries(start, copied.saturating_add(rest))
     }
 
     /// Adds entries for the beginning of `range` of a page region until there are `max` entries.
@@ -213,26 +295,47 @@ impl ChainBuffers {
         max: usize,
     ) -> usize {
         let mut at = range.start;
-        while at < range.end && self.sges.len() < max {
-            let left = range.end.saturating_sub(at);
-            let Some((addr, piece)) = page_region.mapped_piece(&self.pd, direction, at, left)
-            else {
-                break;
-            };
-            if !self.sge(addr, piece.len) {
-                break;
+        while at < range.end && self.start() < max {
+            let room = max.saturating_sub(self.start());
+            let len = range.end.saturating_sub(at);
+            let run = page_region.run(&self.pd, direction, at, len, room);
+            match run.map_or(0, |run| self.copy(&run)) {
+                0 => break,
+                len => at = at.saturating_add(len),
             }
-            at = at.saturating_add(piece.len);
         }
         at.saturating_sub(range.start)
     }
 
-    /// Adds one entry for the beginning of `range` of registered memory. Returns the number of
-    /// bytes in it.
-    fn add_registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> usize {
+    /// Adds entries for the bytes of `run`. Returns their number, or 0 if there is no room.
+    fn copy(&mut self, run: &Run<'_>) -> usize {
+        let start = self.start();
+        if self.sges.capacity().saturating_sub(start) < run.segments.len() {
+            return 0;
+        }
+        for segment in run.segments {
+            let _ = self
+                .sges
+                .push_within_capacity(bindings::ib_sge { ..*segment });
+        }
+        // CAST: The bytes that are not in the run are less than those of a segment.
+        let (before, behind) = (run.before as u32, run.behind as u32);
+        if let Some(first) = self.sges.get_mut(start) {
+            first.addr = first.addr.wrapping_add(u64::from(before));
+            first.length = first.length.wrapping_sub(before);
+        }
+        if let Some(last) = self.sges.last_mut() {
+            last.length = last.length.wrapping_sub(behind);
+        }
+        run.len
+    }
+
+    /// Returns one entry for the beginning of `range` of registered memory.
+    fn registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> Entries {
+        let start = self.start();
         match memory_region.find(range) {
-            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => len,
-            _ => 0,
+            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => self.entries(start, len),
+            _ => Entries::NONE,
         }
     }
 
@@ -249,16 +352,8 @@ impl ChainBuffers {
         mut cqe: impl FnMut(usize) -> *mut bindings::ib_cqe,
     ) -> *const bindings::ib_send_wr {
         let mut next: *mut bindings::ib_send_wr = core::ptr::null_mut();
-        let sges = self.sges.as_mut_ptr();
         for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
-            let start = self.starts.get(i).copied().unwrap_or(0);
             let wr = wr.common();
-            // Some drivers read the first entry even if there is none (irdma,
-            // `irdma_uk_rdma_write`).
-            wr.sg_list = match wr.num_sge {
-                0 => core::ptr::null_mut(),
-                _ => sges.wrapping_add(start),
-            };
             wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
             if next.is_null() && signal {
                 wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;

@@ -6,7 +6,7 @@
 
 use crate::device::Pd;
 use kernel::prelude::*;
-use support::page::OwnedPage;
+use support::page::FreshPage;
 
 /// The direction of a DMA transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Direction {
 ///
 /// - `page` stays valid.
 /// - With [`Direction::FromDevice`], nobody else uses the page.
-pub(super) unsafe fn map_page(pd: &Pd, page: &OwnedPage, direction: Direction) -> Result<u64> {
+pub(super) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -> Result<u64> {
     let to_device = direction == Direction::ToDevice;
     // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
     let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), to_device) };

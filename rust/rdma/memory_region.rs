@@ -19,9 +19,13 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::device::{
-    Limits,
-    Pd, //
+use crate::{
+    device::{
+        Limits,
+        Pd, //
+    },
+    dma::Direction,
+    mapping::Mapping, //
 };
 use core::{
     cell::Cell,
@@ -205,42 +209,45 @@ impl MemoryRegion {
         self.room
     }
 
-    /// Maps the pages at the DMA addresses `addrs` into the MRs, which get new keys and new
-    /// addresses. Does not sleep.
+    /// Maps the memory of `mapping` into the MRs, which get new keys and new addresses. Does not
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are too many pages, if an MR may be valid, if `pd` is another protection
-    /// domain, or if the driver does not take the pages.
-    pub(super) fn map(&mut self, pd: &Arc<Pd>, addrs: &[u64]) -> Result {
-        if !self.is_idle() || !pd.is(&self.pd) || addrs.len() > self.capacity() {
+    /// `EINVAL` if there are too many pages, if an MR may be valid, if the pages are not mapped for
+    /// RDMA Reads and the same protection domain, or if the driver does not take the pages.
+    pub(super) fn map(&mut self, mapping: &Mapping) -> Result {
+        let mut left = mapping.pages();
+        let is_sink = mapping.is_for(&self.pd, Direction::FromDevice);
+        if !self.is_idle() || !is_sink || left > self.capacity() {
             return Err(EINVAL);
         }
-        let mut rest = addrs;
+        let (mut rest, mut skip) = (mapping.segments(), 0);
         for mr in &self.mrs {
-            let split = rest.split_at_checked(rest.len().min(self.pages));
-            let (addrs, later) = split.ok_or(EINVAL)?;
-            rest = later;
-            if addrs.is_empty() {
+            let count = left.min(self.pages);
+            if count == 0 {
                 break;
             }
-            let list = self.list.get_mut(..addrs.len()).ok_or(EINVAL)?;
-            // CAST: At most `MAX_PAGES`.
-            let count = addrs.len() as c_int;
-            // SAFETY: The MR is live and, as the memory region is idle, not valid. Both arrays have
-            // `count` entries.
-            let put = unsafe {
+            // CAST: At most `MAX_PAGES` pages.
+            let size = count.saturating_mul(PAGE_SIZE) as u32;
+            // SAFETY: The MR is live and, as the memory region is idle, not valid. `list` has an
+            // entry for each of its pages. `behind` has made `skip` less than the first segment.
+            // The segments have `left` pages from there on by the invariant of `Mapping`.
+            let is_mapped = unsafe {
                 bindings::mr_put(
                     mr.0.as_ptr(),
-                    list.as_mut_ptr(),
-                    addrs.as_ptr(),
-                    addrs.len() as u32,
+                    self.list.as_mut_ptr(),
+                    rest.as_ptr(),
+                    skip,
+                    size,
                     random_address(),
                 )
             };
-            if put != count {
+            if !is_mapped {
                 return Err(EINVAL);
             }
+            (rest, skip) = behind(rest, skip.saturating_add(size));
+            left = left.saturating_sub(count);
         }
         Ok(())
     }
@@ -329,6 +336,16 @@ fn random_address() -> u64 {
     // SAFETY: The function has no preconditions (include/linux/random.h).
     let random = unsafe { bindings::get_random_u64() };
     (random >> 1) & !(PAGE_SIZE as u64 - 1)
+}
+
+/// Returns the segments from the one with byte `at` on, and the offset of that byte in it.
+fn behind(segments: &[bindings::ib_sge], at: u32) -> (&[bindings::ib_sge], u32) {
+    let (mut rest, mut at) = (segments, at);
+    while let Some((first, others)) = rest.split_first().filter(|(first, _)| first.length <= at) {
+        at = at.saturating_sub(first.length);
+        rest = others;
+    }
+    (rest, at)
 }
 
 /// Returns the number of MRs of `each` pages that hold `pages` pages. Avoids a division that can

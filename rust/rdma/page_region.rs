@@ -6,10 +6,10 @@
 
 use crate::{
     device::Pd,
-    dma::{
-        map_page,
-        unmap_page,
-        Direction, //
+    dma::Direction,
+    mapping::{
+        Mapping,
+        Run, //
     },
     memory_region::MemoryRegion, //
 };
@@ -17,10 +17,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use support::page::{
-    Piece,
-    Stream, //
-};
+use support::stream::Stream;
 
 /// A byte stream over pages, with the DMA mapping of the pages.
 ///
@@ -31,13 +28,11 @@ use support::page::{
 ///
 /// # Invariants
 ///
-/// - If `mapping` is `Some`, `addrs` are the DMA addresses of the pages of `stream`, in order, and
-///   the device may access them in that direction. Otherwise `addrs` is empty.
-/// - MRs of `memory_region` are valid only if `mapping` is `Some`.
+/// - `mapping` is of all pages of `stream`, or of none.
+/// - MRs of `memory_region` are valid only if pages are mapped.
 pub struct PageRegion {
     stream: Stream,
-    addrs: KVec<u64>,
-    mapping: Option<(Arc<Pd>, Direction)>,
+    mapping: Mapping,
     /// Registered memory that RDMA Reads use as their sink.
     memory_region: Option<KBox<MemoryRegion>>,
 }
@@ -53,8 +48,7 @@ impl PageRegion {
         // INVARIANT: Nothing is mapped.
         let this = try_init!(Self {
             stream: Stream::with_capacity(pages)?,
-            addrs: KVec::with_capacity(pages, GFP_KERNEL)?,
-            mapping: None,
+            mapping: Mapping::with_capacity(pages)?,
             memory_region: None,
         }? Error);
         KBox::init(this, GFP_KERNEL)
@@ -69,7 +63,7 @@ impl PageRegion {
     /// Returns the number of pages in the page region.
     #[inline]
     pub fn pages(&self) -> usize {
-        self.stream.pages().len()
+        self.stream.len()
     }
 
     /// Unmaps the pages, and returns the byte stream over them. See [`Self::unmap`] for the
@@ -106,14 +100,8 @@ impl PageRegion {
     #[inline]
     pub(super) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
         let memory_region = self.memory_region.as_deref()?;
-        self.is_mapped(pd, Direction::FromDevice)
-            .then_some((memory_region, self.addrs.len()))
-    }
-
-    /// Returns true if the pages are mapped for `pd` and in this direction.
-    fn is_mapped(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
-        let fits = |(p, d): &(Arc<Pd>, Direction)| p.is(pd) && *d == direction;
-        self.mapping.as_ref().is_some_and(fits)
+        let is_sink = self.mapping.is_for(pd, Direction::FromDevice);
+        is_sink.then_some((memory_region, self.mapping.pages()))
     }
 
     /// Maps all pages for the device of `pd`, instead of an earlier mapping. With
@@ -127,28 +115,17 @@ impl PageRegion {
     /// - `ENOMEM` if a page cannot be mapped, for example because the IOMMU has no address left.
     /// - `EINVAL` with [`Direction::FromDevice`] if others may use the pages (they are not fresh),
     ///   or if the memory region does not take them.
-    pub fn map(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result {
+    pub fn map(&mut self, pd: Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
         if direction == Direction::FromDevice && !self.stream.is_fresh() {
             return Err(EINVAL);
         }
-        // INVARIANT: `addrs` is empty, and grows in the order of the pages. After an error `unmap`
-        // removes both.
-        self.mapping = Some((pd.clone(), direction));
-        for page in self.stream.pages() {
-            // SAFETY: The stream keeps its pages until they are unmapped, because `stream_mut`
-            // unmaps them. Nobody else uses a fresh page, and those that the device writes are
-            // fresh.
-            let mapped = unsafe { map_page(pd, page, direction) };
-            let kept =
-                mapped.and_then(|addr| self.addrs.push_within_capacity(addr).map_err(|_| ENOMEM));
-            if kept.is_err() {
-                self.unmap();
-                return kept;
-            }
-        }
+        // SAFETY: The stream keeps its pages until they are unmapped, because `stream_mut` unmaps
+        // them. Nobody else uses a fresh page, and those that the device writes are fresh. `unmap`
+        // documents why no posted work names mapped memory when it is called.
+        unsafe { self.mapping.map(pd, self.stream.pages(), direction)? };
         let registered = match (&mut self.memory_region, direction) {
-            (Some(memory_region), Direction::FromDevice) => memory_region.map(pd, &self.addrs),
+            (Some(memory_region), Direction::FromDevice) => memory_region.map(&self.mapping),
             _ => Ok(()),
         };
         registered.inspect_err(|_| self.unmap())
@@ -174,33 +151,28 @@ impl PageRegion {
             self.memory_region
                 .take_if(|memory_region| !memory_region.is_idle()),
         );
-        if let Some((pd, direction)) = self.mapping.take() {
-            for addr in self.addrs.drain_all() {
-                // SAFETY: `addr` was mapped with `pd` and `direction` by the type invariant. No
-                // posted work names it: posted work is borrowed, and this function has the region
-                // exclusively.
-                unsafe { unmap_page(&pd, addr, direction) };
-            }
-        }
+        // SAFETY: No posted work names the memory: posted work is borrowed, and this function has
+        // the region exclusively.
+        unsafe { self.mapping.unmap() };
     }
 
-    /// Returns the piece of the stream at byte `at`, of at most `max` bytes, and its DMA address.
-    /// `None` beyond the end of the stream, or if the pages are not mapped for `pd` and in this
-    /// direction.
-    pub(super) fn mapped_piece(
+    /// Returns the mapped memory that the `len` bytes from byte `at` of the stream on begin in, in at
+    /// most `room` segments, one at least. `None` beyond the end of the stream, or if the pages are
+    /// not mapped for `pd` and in this direction.
+    #[inline]
+    pub(super) fn run(
         &self,
         pd: &Arc<Pd>,
         direction: Direction,
         at: usize,
-        max: usize,
-    ) -> Option<(u64, Piece)> {
-        if !self.is_mapped(pd, direction) {
+        len: usize,
+        room: usize,
+    ) -> Option<Run<'_>> {
+        if !self.mapping.is_for(pd, direction) {
             return None;
         }
-        let piece = self.stream.piece(at, max)?;
-        let addr = self.addrs.get(piece.page)?;
-        // CAST: `piece.offset` is less than a page.
-        Some((addr.wrapping_add(piece.offset as u64), piece))
+        let part = self.stream.locate(at, len);
+        self.mapping.find(part.at, part.len, room)
     }
 }
 

@@ -274,6 +274,7 @@ pub mod cq;
 pub mod device;
 pub mod dma;
 pub mod handler;
+mod mapping;
 pub mod memory_region;
 pub mod page_region;
 mod pair;

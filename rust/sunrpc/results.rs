@@ -10,13 +10,14 @@
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
 use crate::rqst::Rqst;
-use core::ptr::NonNull;
+use core::ops::Range;
 use kernel::prelude::*;
-use support::page::{
-    OwnedPage,
-    Part,
-    Stream,
-    PAGE_SIZE, //
+use support::{
+    page::PAGE_SIZE,
+    stream::{
+        Part,
+        Stream, //
+    },
 };
 
 /// The encoded results of a Call, in the request of the calling nfsd thread.
@@ -195,7 +196,7 @@ impl<'a> Results<'a> {
         if stream.capacity() < self.result_pages() {
             return Err(ENOSPC);
         }
-        if !stream.pages().is_empty() {
+        if !stream.is_empty() {
             return Err(EINVAL);
         }
         let parts = self.result_parts();
@@ -215,15 +216,17 @@ impl<'a> Results<'a> {
         };
         let first = self.first_data_slot(base / PAGE_SIZE)?;
         let data = Part {
-            page: 1,
-            offset: base % PAGE_SIZE,
+            at: PAGE_SIZE + base % PAGE_SIZE,
             len: parts.pages,
         };
         let end = first.saturating_add(self.data_pages());
         self.refill_before(end);
-        self.move_page(0, stream)?;
-        for slot in first..end {
-            self.move_page(slot, stream)?;
+        // The pages of the page part mostly follow that of head and tail.
+        if first == 1 {
+            self.move_pages(0..end, stream)?;
+        } else {
+            self.move_pages(0..1, stream)?;
+            self.move_pages(first..end, stream)?;
         }
         stream.lay([head, data, tail]);
         Ok(())
@@ -261,11 +264,7 @@ impl<'a> Results<'a> {
         if offset.checked_add(len).ok_or(EIO)? > PAGE_SIZE {
             return Err(EIO);
         }
-        Ok(Part {
-            page: 0,
-            offset,
-            len,
-        })
+        Ok(Part { at: offset, len })
     }
 
     /// Returns the slot of `rq_respages` with the first used page of the page part, which is behind
@@ -295,16 +294,13 @@ impl<'a> Results<'a> {
         Ok(first)
     }
 
-    /// Moves the page in `slot`, which is less than `rq_maxpages`, to the end of `stream`.
-    fn move_page(&self, slot: usize, stream: &mut Stream) -> Result {
-        // SAFETY: The request is live, and `slot` is within the array.
-        let entry = unsafe { (*self.raw()).rq_respages.add(slot) };
-        // SAFETY: `entry` is valid, and only the current thread uses the array.
-        let page = unsafe { entry.replace(core::ptr::null_mut()) };
-        let page = NonNull::new(page).ok_or(EIO)?;
-        // SAFETY: The entry owned a reference to its page, and is NULL now.
-        let page = unsafe { OwnedPage::from_raw(page) };
-        stream.push_shared(page).map_err(|_| ENOSPC)
+    /// Moves the pages in `slots`, which end at most at `rq_maxpages`, to the end of `stream`.
+    fn move_pages(&self, slots: Range<usize>, stream: &mut Stream) -> Result {
+        // SAFETY: The request is live, and the slots are within the array.
+        let first = unsafe { (*self.raw()).rq_respages.add(slots.start) };
+        // SAFETY: The entries are valid, and only the current thread uses the array. Those that
+        // `rq_res` names have pages by the type invariant, and own a reference to them.
+        unsafe { stream.take(first, slots.end.saturating_sub(slots.start)) }
     }
 
     /// Lets the thread keep the pages of the results for its next Reply.
@@ -315,17 +311,21 @@ impl<'a> Results<'a> {
     pub fn keep_result_pages(self) {
         // SAFETY: The request is live, and only the current thread uses it.
         let (slots, next) = unsafe { ((*self.raw()).rq_respages, (*self.raw()).rq_next_page) };
-        let mut slot = slots;
-        while slot < next {
-            // SAFETY: `slot` is between `rq_respages` and `rq_next_page`.
-            let page = unsafe { *slot };
-            // The thread must give up a page that a READ has spliced from a file: the next Reply
-            // would overwrite the file.
-            // SAFETY: An entry that is not null has a page, which the thread owns.
-            if page.is_null() || !unsafe { bindings::page_is_private(page) } {
-                return;
-            }
-            slot = slot.wrapping_add(1);
+        let bytes = (next as usize).saturating_sub(slots as usize);
+        // SAFETY: The entries from `rq_respages` to `rq_next_page` are part of an array that only
+        // the current thread uses.
+        let pages =
+            unsafe { core::slice::from_raw_parts(slots, bytes / size_of::<*mut bindings::page>()) };
+        if pages.iter().any(|page| page.is_null()) {
+            return;
+        }
+        // The thread must give up a page that a READ has spliced from a file: the next Reply would
+        // overwrite the file.
+        // CAST: A request has fewer than 2^32 pages.
+        // SAFETY: No entry is NULL, and the thread owns the pages.
+        let private = unsafe { bindings::private_pages(pages.as_ptr(), pages.len() as u32) };
+        if (private as usize) < pages.len() {
+            return;
         }
         // With this sunrpc has no page to release. All entries from `rq_respages` on still have a
         // page, and each page is private.

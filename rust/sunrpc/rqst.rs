@@ -18,10 +18,8 @@ use core::{
 use kernel::prelude::*;
 use support::{
     context::Context,
-    page::{
-        Stream,
-        PAGE_SIZE, //
-    },
+    page::PAGE_SIZE,
+    stream::Stream, //
 };
 
 /// The places of the bytes of a Call. Ranges count from the start of the received message.
@@ -218,16 +216,8 @@ impl<'a> Rqst<'a> {
         }
         // SAFETY: By the type invariant.
         let max = unsafe { (*self.raw()).rq_maxpages };
-        let mut swapped: usize = 0;
-        for page in stream.pages_mut().iter_mut().take(max) {
-            // SAFETY: `swapped` is less than `rq_maxpages`, the number of entries.
-            let slot = unsafe { (*self.raw()).rq_pages.add(swapped) };
-            // CAST: `OwnedPage` is transparent over a pointer that is not null.
-            // SAFETY: By the type invariant the entry has a page. The entry and the stream own one
-            // reference to their page each, so they may exchange the pages.
-            unsafe { core::ptr::swap(slot, core::ptr::from_mut(page).cast()) };
-            swapped = swapped.saturating_add(1);
-        }
-        swapped
+        // SAFETY: By the type invariant each of the `rq_maxpages` entries has a page and a reference
+        // to it, and only the current thread uses them.
+        unsafe { stream.exchange(self.pages(0), max) }
     }
 }

@@ -11,15 +11,16 @@
 //! | [`context`] | the trait of a Call that C holds while nfsd processes it | |
 //! | [`debugfs`] | files in debugfs | files that hold their module while they are open |
 //! | [`figure`] | numbers that one thread changes and others read | inlined loads and stores of atomics |
-//! | [`page`] | owned pages, byte streams over pages | shared ownership of pages by reference count |
+//! | [`page`] | pages with a single owner | taking over a page that C has allocated |
 //! | [`pernet`] | one value for each network namespace | `struct pernet_operations` |
 //! | [`ring`] | bounded queues that never allocate | preallocated queues |
+//! | [`stream`] | byte streams over pages | shared ownership of pages by reference count |
 //! | [`sysctl`] | numbers below `/proc/sys` | `struct ctl_table` |
 //! | [`trace`] | the trace events of this module | |
 //! | [`workqueue`] | workqueues of the module, periodic work | creating a workqueue; delayed work that repeats |
 //!
 //! The crate lies below `rdma`, `sunrpc` and the transport. `rdma` and `sunrpc` do not depend on
-//! each other: pages pass between them as the types of [`page`], and Calls as a [`context`].
+//! each other: pages pass between them as a [`stream`], and Calls as a [`context`].
 //!
 //! C headers: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h),
 //! [`include/linux/rcupdate.h`](srctree/include/linux/rcupdate.h)
@@ -32,6 +33,7 @@ pub mod figure;
 pub mod page;
 pub mod pernet;
 pub mod ring;
+pub mod stream;
 pub mod sysctl;
 pub mod trace;
 pub mod workqueue;

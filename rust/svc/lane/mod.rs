@@ -152,8 +152,8 @@ impl Lane {
     ///
     /// - `ENODEV` if the lane is retired.
     /// - Any error of `f`.
-    pub(crate) fn with_pd<R>(&self, f: impl FnOnce(&Arc<Pd>) -> Result<R>) -> Result<R> {
-        f(&self.pd()?)
+    pub(crate) fn with_pd<R>(&self, f: impl FnOnce(Arc<Pd>) -> Result<R>) -> Result<R> {
+        f(self.pd()?)
     }
 
     /// Takes an idle sink with `pages` pages. In any process context.

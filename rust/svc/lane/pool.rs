@@ -40,7 +40,6 @@ use super::{
         new_page_region,
         Count,
         Demand,
-        Pages,
         Stock,
         Unparked, //
     },
@@ -75,7 +74,8 @@ use rdma::{
 };
 use support::{
     page::Effort,
-    ring::Refused, //
+    ring::Refused,
+    stream::Stream, //
 };
 use svcrdma_proto::shares::Standing;
 
@@ -93,7 +93,7 @@ impl<W: Waiter> Pool<W> {
     /// Creates an empty pool. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let inner = Stock {
-            pages: Pages::new(KVVec::new()),
+            pages: Stream::empty(),
             total: 0,
             min_free: 0,
             small: KVec::with_capacity(MAX_FREE, GFP_KERNEL)?,
@@ -350,25 +350,21 @@ impl<W: Waiter> Pool<W> {
         }
         // Outside the lock.
         sink.unmap();
-        let (mut inner, mut over) = (self.inner.lock(), None);
+        let mut inner = self.inner.lock();
         inner.lines.of(standing).release(pages);
         self.publish(&mut inner);
         let stream = sink.stream_mut();
-        while let Some(page) = stream.pop() {
-            if let Err(page) = inner.pages.push(page) {
-                inner.total = inner.total.saturating_sub(1);
-                over = Some(page);
-                break;
-            }
+        if stream.is_fresh() {
+            stream.move_to(&mut inner.pages, stream.len());
         }
-        let lost = stream.pages().len();
+        let lost = stream.len();
         inner.total = inner.total.saturating_sub(lost);
         let rest = match lost {
             0 => inner.keep_page_region(sink),
             _ => Some(sink),
         };
         drop(inner);
-        drop((over, rest));
+        drop(rest);
     }
 
     /// Notes that `pages` lent pages will not come back.

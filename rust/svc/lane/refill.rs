@@ -44,10 +44,13 @@ use rdma::{
     },
 };
 use sunrpc::class::MAX_PAYLOAD;
-use support::page::{
-    Effort,
-    FreshPage,
-    PAGE_SIZE, //
+use support::{
+    page::{
+        Effort,
+        FreshPage,
+        PAGE_SIZE, //
+    },
+    stream::Stream, //
 };
 
 /// Pages that exist from the first connection on and are never trimmed: those of the largest Call,
@@ -190,8 +193,8 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Adds a page to the stock. Returns the page if the stock lacks a slot: there must be one for
-    /// each page, lent ones included, because the return of a page must not fail. Slots and pages
+    /// Adds a page to the stock. Returns the page if the stock lacks room: there must be room for
+    /// each page, lent ones included, because the return of a page must not fail. Room and pages
     /// are compared under one lock, because two refills may run at a time.
     fn add_page(&self, page: FreshPage) -> Result<(), FreshPage> {
         let mut inner = self.inner.lock();
@@ -203,14 +206,11 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Allocates slots for all present pages and `more`. May sleep.
+    /// Allocates room for all present pages and `more`. May sleep.
     fn make_room(&self, more: usize) -> Result {
         let total = self.inner.lock().total.saturating_add(more);
         let room = total.checked_next_power_of_two().ok_or(ENOMEM)?;
-        let mut wider = KVVec::with_capacity(room, GFP_KERNEL)?;
-        for _ in 0..room {
-            wider.push(None, GFP_KERNEL)?;
-        }
+        let wider = Stream::with_capacity(room)?;
         let unused = self.inner.lock().pages.widen(wider);
         drop(unused);
         Ok(())

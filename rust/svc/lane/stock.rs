@@ -34,19 +34,13 @@ use rdma::{
     },
     page_region::PageRegion, //
 };
-use support::page::FreshPage;
-use svcrdma_proto::{
-    shares::Standing,
-    stack::Stack, //
-};
-
-/// Free pages.
-pub(crate) type Pages = Stack<KVVec<Option<FreshPage>>>;
+use support::stream::Stream;
+use svcrdma_proto::shares::Standing;
 
 /// The data under the lock of the pool.
 pub(crate) struct Stock<W> {
-    /// The free pages. There are slots for all `total` pages, so a returned page always fits.
-    pub(crate) pages: Pages,
+    /// The free pages. There is room for all `total` pages, so a returned page always fits.
+    pub(crate) pages: Stream,
     /// The number of pages that the pool has made, lent ones included.
     pub(crate) total: usize,
     /// The smallest number of free pages since the last [`trim`](super::pool::Pool::trim).
@@ -233,13 +227,8 @@ impl<W: Waiter> Stock<W> {
         if let Some(memory_region) = memory_region {
             sink.set_memory_region(memory_region);
         }
-        let stream = sink.stream_mut();
-        for _ in 0..demand.pages {
-            if let Some(page) = self.pages.pop() {
-                // The page region has room for all of them.
-                let _ = stream.push(page);
-            }
-        }
+        // The page region has room for all of them.
+        self.pages.move_to(sink.stream_mut(), demand.pages);
         self.min_free = self.min_free.min(left);
         Some(sink)
     }

@@ -19,7 +19,6 @@ use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
 use svcrdma_proto::space::Standing;
 use svcrdma_proto::sq::{Signals, SqSlots};
-use svcrdma_proto::stack::Stack;
 use svcrdma_proto::ulb;
 
 #[no_mangle]
@@ -76,19 +75,6 @@ pub fn use_ring(slots: &mut [Option<u32>], items: &[u32]) -> (Option<u32>, u32) 
         first,
         sum ^ u32::from(ring.is_empty()) ^ (ring.len() as u32),
     )
-}
-
-#[no_mangle]
-pub fn use_stack<'a>(
-    few: &'a mut [Option<u32>],
-    more: &'a mut [Option<u32>],
-) -> (Option<u32>, u32) {
-    let mut stack = Stack::new(few);
-    let refused = stack.push(1).err();
-    let unused = stack.widen(more).len();
-    let first = stack.pop().or(refused);
-    let left = stack.capacity() ^ stack.len() ^ unused;
-    (first, (left as u32) ^ u32::from(stack.is_empty()))
 }
 
 #[no_mangle]
