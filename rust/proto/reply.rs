@@ -180,6 +180,20 @@ impl ReplyPlan {
         self.moved.saturating_add(self.replied())
     }
 
+    /// Returns the smallest range of the reply stream that has all bytes that go to chunks.
+    pub fn written_range(&self) -> Range<u32> {
+        if self.form == Form::ReplyChunk {
+            return 0..self.len;
+        }
+        let payloads = self.payloads.get(..self.count as usize).unwrap_or(&[]);
+        let mut written = payloads.iter().filter(|payload| payload.len > 0);
+        let Some(first) = written.next() else {
+            return 0..0;
+        };
+        let last = written.last().unwrap_or(first);
+        first.offset..last.offset.saturating_add(last.len)
+    }
+
     /// Returns the number of bytes that go to the Reply chunk.
     #[inline]
     pub(crate) fn replied(&self) -> u32 {

@@ -103,8 +103,17 @@ impl<'a> Results<'a> {
     /// Returns the big-endian word at byte `at` of the results, or `None` beyond their end.
     #[inline]
     pub fn result_word(&self, at: usize) -> Option<u32> {
+        // SAFETY: The request is live, and only the current thread uses it.
+        let bindings::kvec { iov_base, iov_len } = unsafe { (*self.result()).head[0] };
         let mut word = [0; 4];
-        (self.copy_result(at, &mut word) == word.len()).then(|| u32::from_be_bytes(word))
+        if at.saturating_add(word.len()) <= iov_len {
+            let from = iov_base.cast::<u8>().wrapping_add(at).cast();
+            // SAFETY: The head has four bytes from `at` on.
+            word = unsafe { core::ptr::read_unaligned(from) };
+        } else if self.copy_result(at, &mut word) != word.len() {
+            return None;
+        }
+        Some(u32::from_be_bytes(word))
     }
 
     /// Copies the results from byte `at` on to `out`. Returns the number of copied bytes, which is
@@ -163,8 +172,8 @@ impl<'a> Results<'a> {
         None
     }
 
-    /// Returns the number of pages that [`Self::take_result`] moves: the page of head and tail, and
-    /// those of the page part.
+    /// Returns the number of pages that [`Self::take_result`] moves at most: the page of head and
+    /// tail, and those of the page part.
     #[inline]
     pub fn result_pages(&self) -> usize {
         self.data_pages().saturating_add(1)
@@ -180,9 +189,9 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Moves the pages of the results to `stream`, and lays the stream out as the results are.
-    ///
-    /// The page of head and tail becomes the first page of the stream.
+    /// Moves the pages with the bytes of `range` to `stream`, and lays the stream out as the results
+    /// are. The stream has no other bytes of them: the page of head and tail moves only if the range
+    /// has bytes of these.
     ///
     /// # Errors
     ///
@@ -192,7 +201,7 @@ impl<'a> Results<'a> {
     /// - `EINVAL` if the stream is not empty.
     /// - `EIO` if head and tail are not in the first page of `rq_respages`, or the pages of the
     ///   page part are not in entries behind it. nfsd lays all results out like that.
-    pub fn take_result(self, stream: &mut Stream) -> Result {
+    pub fn take_result(self, range: Range<usize>, stream: &mut Stream) -> Result {
         if stream.capacity() < self.result_pages() {
             return Err(ENOSPC);
         }
@@ -200,36 +209,38 @@ impl<'a> Results<'a> {
             return Err(EINVAL);
         }
         let parts = self.result_parts();
+        // SAFETY: The request is live, and only the current thread uses it.
+        let base = unsafe { (*self.result()).page_base } as usize;
+        let first = self.first_data_slot(base / PAGE_SIZE)?;
+        let end = first.saturating_add(self.data_pages());
+        self.refill_before(end);
+        let data = range.start >= parts.head && range.end <= parts.head.saturating_add(parts.pages);
+        let [head, tail] = match data {
+            true => [parts.head, parts.tail].map(Part::nowhere),
+            false => self.take_head(&parts, stream)?,
+        };
+        let start = stream.len().saturating_mul(PAGE_SIZE);
+        self.move_pages(first..end, stream)?;
+        let data = Part {
+            at: start.saturating_add(base % PAGE_SIZE),
+            len: parts.pages,
+        };
+        stream.lay([head, data, tail]);
+        Ok(())
+    }
+
+    /// Moves the page of head and tail to `stream`, as its first page. Returns their places in it.
+    fn take_head(&self, parts: &ResultParts, stream: &mut Stream) -> Result<[Part; 2]> {
         let res = self.result();
         // SAFETY: The request is live, and only the current thread uses it.
-        let (head, tail, base) = unsafe {
-            (
-                (*res).head[0].iov_base,
-                (*res).tail[0].iov_base,
-                (*res).page_base as usize,
-            )
-        };
+        let (head, tail) = unsafe { ((*res).head[0].iov_base, (*res).tail[0].iov_base) };
         let head = self.in_head_page(head.cast(), parts.head)?;
         let tail = match parts.tail {
             0 => Part::default(),
             len => self.in_head_page(tail.cast(), len)?,
         };
-        let first = self.first_data_slot(base / PAGE_SIZE)?;
-        let data = Part {
-            at: PAGE_SIZE + base % PAGE_SIZE,
-            len: parts.pages,
-        };
-        let end = first.saturating_add(self.data_pages());
-        self.refill_before(end);
-        // The pages of the page part mostly follow that of head and tail.
-        if first == 1 {
-            self.move_pages(0..end, stream)?;
-        } else {
-            self.move_pages(0..1, stream)?;
-            self.move_pages(first..end, stream)?;
-        }
-        stream.lay([head, data, tail]);
-        Ok(())
+        self.move_pages(0..1, stream)?;
+        Ok([head, tail])
     }
 
     /// Makes sunrpc refill all slots before `end`, which is at most `rq_maxpages`.

@@ -14,13 +14,17 @@ pub use kernel::page::PAGE_SIZE;
 ///
 /// # Invariants
 ///
-/// The pointer is to a valid page in the kernel's linear map. This value owns a reference to the
-/// page, and there is no other. So the page is in no page cache, which would have a reference.
-pub struct FreshPage(*mut bindings::page);
+/// - `page` is valid and in the kernel's linear map. This value owns a reference to the page, and
+///   there is no other. So the page is in no page cache, which would have a reference.
+/// - `address` is that of its first byte.
+pub struct FreshPage {
+    page: *mut bindings::page,
+    address: *mut u8,
+}
 
 // SAFETY: A page belongs to no thread.
 unsafe impl Send for FreshPage {}
-// SAFETY: A shared `FreshPage` only tells the address of the page.
+// SAFETY: A shared `FreshPage` only tells addresses.
 unsafe impl Sync for FreshPage {}
 
 /// The effort of a page allocation.
@@ -45,42 +49,43 @@ impl FreshPage {
     pub fn new(effort: Effort) -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let page = unsafe { bindings::alloc_page(effort == Effort::Full) };
-        // INVARIANT: A newly allocated page has one reference, which the caller owns. It is in the
-        // linear map, as the allocation did not ask for high memory.
-        match page.is_null() {
-            true => Err(ENOMEM),
-            false => Ok(Self(page)),
+        if page.is_null() {
+            return Err(ENOMEM);
         }
+        // SAFETY: A newly allocated page has one reference, which the caller owns. It is in the
+        // linear map, as the allocation did not ask for high memory.
+        Ok(unsafe { Self::from_raw(page) })
     }
 
     /// Takes over a page from its single owner.
     ///
     /// # Safety
     ///
-    /// `page` meets the type invariant, and the caller gives up its reference.
+    /// `page` is valid and in the linear map. The caller owns the only reference and gives it up.
     #[inline]
     pub(crate) unsafe fn from_raw(page: *mut bindings::page) -> Self {
+        // SAFETY: The page is in the linear map by the safety requirements of this function.
+        let address = unsafe { bindings::page_address(page) }.cast();
         // INVARIANT: By the safety requirements of this function.
-        Self(page)
+        Self { page, address }
     }
 
     /// Gives up the page. The caller owns its reference afterwards.
     #[inline]
     pub(crate) fn into_raw(self) -> *mut bindings::page {
-        core::mem::ManuallyDrop::new(self).0
+        core::mem::ManuallyDrop::new(self).page
     }
 
     /// Returns the C structure.
     #[inline]
     pub fn as_ptr(&self) -> *mut bindings::page {
-        self.0
+        self.page
     }
 
     /// Returns the address of the first byte. It is valid as long as `self` lives.
     #[inline]
     pub fn address(&self) -> *mut u8 {
-        // SAFETY: By the type invariant the page is valid and in the linear map.
-        unsafe { bindings::page_address(self.as_ptr()) }.cast()
+        self.address
     }
 }
 

@@ -24,6 +24,17 @@ pub struct Part {
     pub len: usize,
 }
 
+impl Part {
+    /// Returns a part of `len` bytes that no page has.
+    #[inline]
+    pub fn nowhere(len: usize) -> Self {
+        Self { at: NOWHERE, len }
+    }
+}
+
+/// An offset beyond all pages, to which lengths can be added.
+const NOWHERE: usize = usize::MAX / 2;
+
 /// The number of parts: the head, the pages and the tail of an `xdr_buf`.
 const PARTS: usize = 3;
 
@@ -299,8 +310,8 @@ impl Stream {
     }
 
     /// Returns where up to `len` bytes from byte `at` of the stream on lie: they end with their
-    /// part. There are none beyond the end of the stream. The result may lie beyond all pages if
-    /// the stream was laid out so.
+    /// part. There are none beyond the end of the stream. The place may be beyond all pages, see
+    /// [`Part::nowhere`].
     #[inline]
     pub fn locate(&self, at: usize, len: usize) -> Part {
         let mut at = at;

@@ -17,7 +17,10 @@ use crate::svc::{
         endpoint::Endpoint,
         work::Work, //
     },
-    lane::reply::Reply, //
+    lane::reply::{
+        Reply,
+        Taken, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -113,7 +116,7 @@ fn prepare(
         credits,
         endpoint.copies,
         results,
-        |results, spare| take_pages(endpoint, results, spare),
+        |results, taken| take_pages(endpoint, results, taken),
     )?;
     if written > 0 {
         endpoint.connection.counters.write_bytes.add(written);
@@ -121,22 +124,23 @@ fn prepare(
     Ok(())
 }
 
-/// Moves the pages of the results to the page region `spare` or to one of the pool, and maps it for
-/// the device.
+/// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
+/// maps them for the device.
 fn take_pages(
     endpoint: &Endpoint,
     results: Results<'_>,
-    spare: Option<KBox<PageRegion>>,
+    taken: Taken,
 ) -> Result<KBox<PageRegion>> {
     let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
-    let mut pages = match spare {
+    let mut pages = match taken.spare {
         Some(pages) => pages,
         None => domain.page_region(lane, results.result_pages())?,
     };
-    let taken = results
-        .take_result(pages.stream_mut())
+    let range = taken.range.start as usize..taken.range.end as usize;
+    let is_mapped = results
+        .take_result(range, pages.stream_mut())
         .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
-    match taken {
+    match is_mapped {
         Ok(()) => Ok(pages),
         Err(e) => {
             domain.pool.put_page_region(pages);

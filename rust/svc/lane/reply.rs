@@ -7,7 +7,10 @@
 //! send queue until the device has completed it.
 
 use super::sizes::SMALL;
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    ops::Range, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -56,6 +59,14 @@ pub(crate) enum Kind {
     Answer,
     /// A Call to the client.
     Callback,
+}
+
+/// What a Reply takes of its results.
+pub(crate) struct Taken {
+    /// The range of the results that has all bytes whose pages are taken.
+    pub(crate) range: Range<u32>,
+    /// A page region for the pages, if the Reply has one.
+    pub(crate) spare: Option<KBox<PageRegion>>,
 }
 
 /// A context for a Reply or a callback: free, being built, or in flight.
@@ -260,8 +271,8 @@ impl Reply {
     }
 
     /// Encodes the header of the planned Reply to the Call `view`, and takes the results. Small
-    /// inline results are copied, and all inline results if `copies`. `take` moves the pages of
-    /// other results to a page region, which may be the given one, and maps them. May sleep.
+    /// inline results are copied, and all inline results if `copies`. `take` moves the pages with
+    /// other results to a page region and maps them. May sleep.
     ///
     /// # Errors
     ///
@@ -274,7 +285,7 @@ impl Reply {
         credits: u32,
         copies: bool,
         results: Results<'_>,
-        take: impl FnOnce(Results<'_>, Option<KBox<PageRegion>>) -> Result<KBox<PageRegion>>,
+        take: impl FnOnce(Results<'_>, Taken) -> Result<KBox<PageRegion>>,
     ) -> Result {
         let out = self.buffer.bytes_mut();
         self.len = encode::reply(&self.plan, view, credits, out).ok_or(ENOSPC)?;
@@ -286,8 +297,14 @@ impl Reply {
         }
         self.from_pages = is_inline && !is_copied;
         if self.plan.written_len() > 0 || self.from_pages {
-            let spare = self.take_spare(results.result_pages());
-            self.pages = Some(take(results, spare)?);
+            let taken = Taken {
+                range: match self.from_pages {
+                    true => 0..u32::MAX,
+                    false => self.plan.written_range(),
+                },
+                spare: self.take_spare(results.result_pages()),
+            };
+            self.pages = Some(take(results, taken)?);
         } else {
             results.keep_result_pages();
         }

@@ -147,6 +147,12 @@ pub fn use_write_new(plan: &ReplyPlan, header: &[u8]) -> WriteCursor {
 }
 
 #[no_mangle]
+pub fn use_written(plan: &ReplyPlan) -> (u32, u32) {
+    let range = plan.written_range();
+    (range.end.wrapping_sub(range.start), plan.written_len())
+}
+
+#[no_mangle]
 pub fn use_write(
     cursor: &mut WriteCursor,
     plan: &ReplyPlan,

@@ -72,13 +72,15 @@ impl Client {
     }
 
     /// Executes the RDMA Writes of `plan`, whose header is `header`. Checks that none exceeds a
-    /// segment or writes a byte twice, and that their total length is that of the plan.
+    /// segment or writes a byte twice, and that their range and total length are those of the plan.
     pub(crate) fn write(&mut self, plan: &ReplyPlan, header: &[u8], stream: &[u8], cuts: &[u32]) {
         let mut written = 0;
         let mut cuts = Cuts::new(cuts);
         let mut cursor = WriteCursor::new(plan, header);
         while let Some(op) = cursor.peek() {
             assert!(op.len > 0);
+            let range = plan.written_range();
+            assert!(range.start <= op.src && op.src + op.len <= range.end);
             let len = cuts.next(op.len);
             let bytes = &stream[op.src as usize..(op.src + len) as usize];
             // The whole operation must be within the segment.
