@@ -11,6 +11,7 @@
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <linux/sysctl.h>
+#include <linux/unroll.h>
 #include <linux/workqueue.h>
 #include <linux/sunrpc/addr.h>
 #include <linux/sunrpc/sched.h>
@@ -65,12 +66,13 @@ u32 svcrdma_helper_private_pages(struct page *const *pages, u32 count)
 
 /*
  * Exchanges pages with those of slots, which have a reference of the caller each. Returns true if
- * nobody else uses the pages that came.
+ * nobody else uses the pages that came. The caller keeps large folios out of both.
  */
 bool svcrdma_helper_exchange_pages(struct page **pages, struct page **slots, u32 count)
 {
 	int others = 0;
 
+	unrolled_count(4)
 	for (u32 i = 0; i < count; i++) {
 		struct page *page = slots[i];
 

@@ -14,6 +14,7 @@ use crate::{
         Request, //
     },
     claim::Claim,
+    dma::Direction,
     page_region::PageRegion,
     send_buffer::SendBuffer, //
 };
@@ -184,16 +185,14 @@ impl<'b, 'm> Chain<'b, 'm> {
         }
         let buffers = &mut *self.buffers;
         let range = at..at.saturating_add(len);
-        let (opcode, entries) = match rdma {
+        let (opcode, direction) = match rdma {
             Rdma::Read => (
                 bindings::ib_wr_opcode_IB_WR_RDMA_READ,
-                buffers.sink(page_region, range),
+                Direction::FromDevice,
             ),
-            Rdma::Write => (
-                bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-                buffers.source(page_region, range),
-            ),
+            Rdma::Write => (bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, Direction::ToDevice),
         };
+        let entries = buffers.entries_for(page_region, direction, range);
         if entries.len > 0 {
             let mut wr: bindings::ib_rdma_wr = crate::zeroed();
             wr.wr.opcode = opcode;

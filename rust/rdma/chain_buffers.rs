@@ -203,44 +203,56 @@ impl ChainBuffers {
         }
     }
 
-    /// Adds an entry for `len` bytes of mapped memory. Returns false if there is no room.
+    /// Adds an entry for `len` bytes of a send buffer. Returns false if there is no room.
     pub(super) fn sge(&mut self, addr: u64, len: usize) -> bool {
-        self.keyed_sge(addr, len, self.pd.local_key())
-    }
-
-    /// Adds an entry for `len` bytes of memory with the local key `key`. Returns false if there is
-    /// no room.
-    fn keyed_sge(&mut self, addr: u64, len: usize, key: u32) -> bool {
         let sge = bindings::ib_sge {
             addr,
-            // CAST: An entry has at most the page of a send buffer or the 1 MiB of an MR.
+            // CAST: At most a page.
             length: len as u32,
-            lkey: key,
+            lkey: self.pd.local_key(),
         };
         self.sges.push_within_capacity(sge).is_ok()
     }
 
-    /// Returns entries for the beginning of `range` of a page region, as many as an RDMA Read may
-    /// have.
+    /// Returns entries for the beginning of `range` of a page region, as many as an RDMA Read or an
+    /// RDMA Write may have.
     ///
     /// The sink of a Read is registered memory if the page region has some. Without, there are no
     /// entries if the device needs registered memory.
-    pub(super) fn sink(&mut self, page_region: &PageRegion, range: Range<usize>) -> Entries {
-        match page_region.memory_region(&self.pd) {
-            Some((memory_region, _)) => self.registered(memory_region, range),
-            None if self.needs_registration => Entries::NONE,
-            None => {
-                let room = self.max_read_sge;
-                self.refer(page_region, Direction::FromDevice, range, room)
+    #[inline]
+    pub(super) fn entries_for(
+        &mut self,
+        page_region: &PageRegion,
+        direction: Direction,
+        range: Range<usize>,
+    ) -> Entries {
+        let room = match direction {
+            Direction::ToDevice => self.max_sge,
+            Direction::FromDevice => self.max_read_sge,
+        };
+        if direction == Direction::FromDevice {
+            if let Some((memory_region, _)) = page_region.memory_region(&self.pd) {
+                return self.registered(memory_region, range);
             }
+            if self.needs_registration {
+                return Entries::NONE;
+            }
+        }
+        let len = range.end.saturating_sub(range.start);
+        match page_region.piece(&self.pd, direction, range.start, len) {
+            Some(sge) => self.one(sge),
+            None => self.refer(page_region, direction, range, room),
         }
     }
 
-    /// Returns entries for the beginning of `range` of a page region, as many as an RDMA Write may
-    /// have.
-    pub(super) fn source(&mut self, page_region: &PageRegion, range: Range<usize>) -> Entries {
-        let room = self.max_sge;
-        self.refer(page_region, Direction::ToDevice, range, room)
+    /// Adds `sge` and returns it as the only entry, or none if there is no room.
+    #[inline]
+    fn one(&mut self, sge: bindings::ib_sge) -> Entries {
+        let (start, len) = (self.start(), sge.length as usize);
+        match self.sges.push_within_capacity(sge) {
+            Ok(()) => self.entries(start, len),
+            Err(_) => Entries::NONE,
+        }
     }
 
     /// Adds entries for the beginning of `range` of a page region to those from `start` on, as many
@@ -257,6 +269,8 @@ impl ChainBuffers {
 
     /// Returns at most `room` entries for the beginning of `range` of a page region. They are
     /// copied only if some of their bytes are not in the range.
+    // Out of line: the caller needs fewer registers without.
+    #[inline(never)]
     fn refer(
         &mut self,
         page_region: &PageRegion,
@@ -331,12 +345,18 @@ impl ChainBuffers {
     }
 
     /// Returns one entry for the beginning of `range` of registered memory.
+    // Out of line: see above.
+    #[inline(never)]
     fn registered(&mut self, memory_region: &MemoryRegion, range: Range<usize>) -> Entries {
-        let start = self.start();
-        match memory_region.find(range) {
-            Some((addr, len, key)) if self.keyed_sge(addr, len, key) => self.entries(start, len),
-            _ => Entries::NONE,
-        }
+        let Some((addr, len, lkey)) = memory_region.find(range) else {
+            return Entries::NONE;
+        };
+        self.one(bindings::ib_sge {
+            addr,
+            // CAST: At most the 1 MiB of an MR.
+            length: len as u32,
+            lkey,
+        })
     }
 
     /// Links the work requests and sets their completions: `cqe` returns that of an index. If

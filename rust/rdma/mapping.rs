@@ -31,12 +31,14 @@ const MAX_PAGES: usize = u32::MAX as usize / PAGE_SIZE;
 ///   the addresses in the first `count` segments, in the order of the pages. Otherwise `count` is 0.
 /// - These segments have `pages` pages altogether, fewer than 2^32 bytes.
 /// - The first `entries` entries of `list` have to be unmapped for `target`.
+/// - `segments` and `list` have room for `room` entries each.
 pub(super) struct Mapping {
     target: Option<(Arc<Pd>, Direction)>,
     segments: KVVec<bindings::ib_sge>,
     count: usize,
     pages: usize,
-    /// Room for the list that the pages are mapped with. Soft devices need none.
+    room: usize,
+    /// Memory for the list that the pages are mapped with. Soft devices need none.
     list: KVVec<bindings::scatterlist>,
     entries: u32,
     /// The last segment that was found.
@@ -79,6 +81,7 @@ impl Mapping {
             segments: KVVec::zeroed(pages, GFP_KERNEL)?,
             count: 0,
             pages: 0,
+            room: pages.min(MAX_PAGES),
             list: KVVec::with_capacity(pages, GFP_KERNEL)?,
             entries: 0,
             last: Cell::default(),
@@ -110,7 +113,7 @@ impl Mapping {
         self.pages
     }
 
-    /// Maps `pages` for the device of `pd`, instead of earlier ones. Does not sleep.
+    /// Maps `pages` for the device of `pd`. Does not sleep.
     ///
     /// # Errors
     ///
@@ -121,22 +124,16 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// Until [`Self::unmap`]:
-    ///
-    /// - The pages stay valid.
-    /// - With [`Direction::FromDevice`], nobody else uses them.
-    ///
-    /// The safety requirements of [`Self::unmap`] are met, too.
+    /// - Nothing is mapped.
+    /// - Until [`Self::unmap`] the pages stay valid.
+    /// - With [`Direction::FromDevice`], nobody else uses the pages until then.
     pub(super) unsafe fn map(
         &mut self,
         pd: Arc<Pd>,
         pages: &[*mut bindings::page],
         direction: Direction,
     ) -> Result {
-        // SAFETY: By the safety requirements of this function.
-        unsafe { self.unmap() };
-        let most = self.segments.len().min(self.list.capacity());
-        if pages.is_empty() || pages.len() > most.min(MAX_PAGES) {
+        if pages.is_empty() || pages.len() > self.room {
             return Err(EINVAL);
         }
         // SAFETY: `pd` is live, the pages are valid by the safety requirements of this function,
@@ -160,7 +157,12 @@ impl Mapping {
         self.count = count as usize;
         self.pages = pages.len();
         self.target = Some((pd, direction));
-        self.last.set(Position::default());
+        // The first range mostly begins in the first segment.
+        let first = self.segments.first().map_or(0, |segment| segment.length);
+        self.last.set(Position {
+            end: first as usize,
+            ..Position::default()
+        });
         Ok(())
     }
 
@@ -193,22 +195,35 @@ impl Mapping {
         }
     }
 
+    /// Returns an entry for the `len` bytes from byte `at` of the pages on. Returns `None` if they
+    /// are not in the segment that a search has ended in, or if `len` is 0.
+    #[inline]
+    pub(super) fn piece(&self, at: usize, len: usize) -> Option<bindings::ib_sge> {
+        let last = self.last.get();
+        let end = at.wrapping_add(len);
+        if at < last.start || end <= at || end > last.end {
+            return None;
+        }
+        let segment = self.segments.get(last.index)?;
+        Some(bindings::ib_sge {
+            // CAST: `usize` has 64 bits at most, and `len` is at most that of the segment.
+            addr: segment
+                .addr
+                .wrapping_add(at.wrapping_sub(last.start) as u64),
+            length: len as u32,
+            lkey: segment.lkey,
+        })
+    }
+
     /// Returns the segments that the `len` bytes from byte `at` of the pages on begin in, at most
     /// `room` of them, but one at least. Returns `None` if `len` is 0, or beyond the end of the
     /// pages.
     ///
     /// A search begins where the last one has ended, so it is short if ranges ascend.
-    #[inline]
     pub(super) fn find(&self, at: usize, len: usize, room: usize) -> Option<Run<'_>> {
-        let mut first = self.last.get();
-        if at < first.start || at >= first.end {
-            first = self.seek(first, at)?;
-        }
         let goal = at.checked_add(len).filter(|&goal| goal > at)?;
-        let (last, segments) = match goal <= first.end {
-            true => (first, self.segments.get(first.index..)?.get(..1)?),
-            false => self.extend(first, goal, room)?,
-        };
+        let first = self.seek(self.last.get(), at)?;
+        let (last, segments) = self.extend(first, goal, room)?;
         let behind = last.end.saturating_sub(goal);
         Some(Run {
             segments,
@@ -250,13 +265,13 @@ impl Mapping {
         let mut last = first;
         let mut count = 1usize;
         for segment in segments.iter().take(room).skip(1) {
+            if last.end >= goal {
+                break;
+            }
             last.start = last.end;
             // No overflow, because all segments have fewer than 2^32 bytes.
             last.end = last.end.wrapping_add(segment.length as usize);
             count = count.wrapping_add(1);
-            if last.end >= goal {
-                break;
-            }
         }
         last.index = first.index.wrapping_add(count.wrapping_sub(1));
         self.last.set(last);

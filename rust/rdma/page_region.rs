@@ -120,9 +120,9 @@ impl PageRegion {
         if direction == Direction::FromDevice && !self.stream.is_fresh() {
             return Err(EINVAL);
         }
-        // SAFETY: The stream keeps its pages until they are unmapped, because `stream_mut` unmaps
-        // them. Nobody else uses a fresh page, and those that the device writes are fresh. `unmap`
-        // documents why no posted work names mapped memory when it is called.
+        // SAFETY: Nothing is mapped. The stream keeps its pages until they are unmapped, because
+        // `stream_mut` unmaps them. Nobody else uses a fresh page, and those that the device writes
+        // are fresh.
         unsafe { self.mapping.map(pd, self.stream.pages(), direction)? };
         let registered = match (&mut self.memory_region, direction) {
             (Some(memory_region), Direction::FromDevice) => memory_region.map(&self.mapping),
@@ -156,10 +156,26 @@ impl PageRegion {
         unsafe { self.mapping.unmap() };
     }
 
+    /// Returns an entry for the `len` bytes from byte `at` of the stream on, if they are mapped for
+    /// `pd` and in this direction, and if one entry is found without a search.
+    #[inline]
+    pub(super) fn piece(
+        &self,
+        pd: &Arc<Pd>,
+        direction: Direction,
+        at: usize,
+        len: usize,
+    ) -> Option<bindings::ib_sge> {
+        let part = self.stream.locate(at, len);
+        if part.len < len || !self.mapping.is_for(pd, direction) {
+            return None;
+        }
+        self.mapping.piece(part.at, len)
+    }
+
     /// Returns the mapped memory that the `len` bytes from byte `at` of the stream on begin in, in at
     /// most `room` segments, one at least. `None` beyond the end of the stream, or if the pages are
     /// not mapped for `pd` and in this direction.
-    #[inline]
     pub(super) fn run(
         &self,
         pd: &Arc<Pd>,

@@ -28,12 +28,10 @@ impl Part {
     /// Returns a part of `len` bytes that no page has.
     #[inline]
     pub fn nowhere(len: usize) -> Self {
-        Self { at: NOWHERE, len }
+        let at = usize::MAX / 2;
+        Self { at, len }
     }
 }
-
-/// An offset beyond all pages, to which lengths can be added.
-const NOWHERE: usize = usize::MAX / 2;
 
 /// The number of parts: the head, the pages and the tail of an `xdr_buf`.
 const PARTS: usize = 3;
@@ -120,7 +118,7 @@ impl Stream {
         self.fresh
     }
 
-    /// Returns the first `count` free slots. Returns `None` if there are fewer.
+    /// Returns the first `count` free slots, or `None` if there are fewer.
     #[inline]
     fn room(&mut self, count: usize) -> Option<&mut [*mut bindings::page]> {
         self.slots.get_mut(self.len..)?.get_mut(..count)
@@ -145,9 +143,8 @@ impl Stream {
     /// Removes and returns the last page. Returns `None` if the stream is empty or not fresh.
     #[inline]
     pub fn pop(&mut self) -> Option<FreshPage> {
-        let (page, rest) = self.pages().split_last().filter(|_| self.fresh)?;
-        let (page, len) = (*page, rest.len());
-        self.len = len;
+        let (&page, rest) = self.pages().split_last().filter(|_| self.fresh)?;
+        self.len = rest.len();
         // SAFETY: The stream was fresh, so by its invariant the page meets that of `FreshPage`. The
         // stream has given up its reference.
         Some(unsafe { FreshPage::from_raw(page) })
@@ -305,8 +302,7 @@ impl Stream {
     /// Lays the stream out as the first `len` bytes of the pages.
     #[inline]
     pub fn lay_flat(&mut self, len: usize) {
-        let part = Part { at: 0, len };
-        self.lay([part, Part::default(), Part::default()]);
+        self.lay([Part { at: 0, len }, Part::default(), Part::default()]);
     }
 
     /// Returns where up to `len` bytes from byte `at` of the stream on lie: they end with their

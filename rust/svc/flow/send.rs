@@ -126,11 +126,7 @@ fn prepare(
 
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
 /// maps them for the device.
-fn take_pages(
-    endpoint: &Endpoint,
-    results: Results<'_>,
-    taken: Taken,
-) -> Result<KBox<PageRegion>> {
+fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result<KBox<PageRegion>> {
     let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
     let mut pages = match taken.spare {
         Some(pages) => pages,
