@@ -11,6 +11,7 @@
 mod args;
 mod call;
 mod callback;
+mod calls;
 mod compound;
 mod conform;
 mod error;
@@ -27,6 +28,7 @@ mod ping;
 mod rpc;
 mod scenario;
 mod session;
+mod share;
 mod stage;
 mod storm;
 mod target;
@@ -83,6 +85,17 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --pause MS       wait after connecting, before the first message (0)
                --patience S     give up after S seconds without a reply (60)
                --valid          make a GETATTR first, so that nfsd takes the peer for valid
+  share      let two peers with equal demand compete, and print how many Calls of each were
+             answered. The large one keeps Calls in flight on several connections. The small one
+             makes on one connection a Call for each answer to the large one
+               --kind KIND      read or write
+               --file PATH      files below the root of NFS version 4: PATH0 of the small peer,
+                                PATH1 and so on of the connections of the large one, as for load
+               --connections N  connections of the large peer (16)
+               --depth N        Calls in flight on each of them, at most 128 (1)
+               --size N         bytes of its READs or WRITEs (1048576)
+               --small-size N   bytes of those of the small peer (4096)
+               --seconds N      duration (30)
   storm      open connections at once, retry failed ones, then close all at once
                --count N        number of connections (1)
                --calls N        GETATTRs per connection (2)
@@ -175,6 +188,11 @@ const COMMANDS: &[Command] = &[
         name: "ping",
         options: ping::OPTIONS,
         run: ping::run,
+    },
+    Command {
+        name: "share",
+        options: share::OPTIONS,
+        run: share::run,
     },
     Command {
         name: "storm",

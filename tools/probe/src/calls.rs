@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls of one kind on one connection, several of them in flight.
+//!
+//! [`Calls`] makes them, a [`Course`] decides when.
+
+use crate::{
+    compound::{Compound, Results},
+    error::{Error, Result},
+    ffi::Region,
+    grant::{self, MOST},
+    message::{Answer, Message, Reply},
+    peer::{Incoming, Params, Peer},
+    rpc,
+};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    time::{Duration, Instant}, //
+};
+use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+/// The time after which a course that waits is asked again.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The kind of Calls to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    /// READs into a Write chunk.
+    Read,
+    /// FILE_SYNC WRITEs from a Read chunk.
+    Write,
+}
+
+impl Kind {
+    /// Returns the kind with the name `name`, a value of the option `--kind`.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        match name {
+            "null" => Ok(Self::Null),
+            "read" => Ok(Self::Read),
+            "write" => Ok(Self::Write),
+            other => Err(Error::new(format!("--kind: unknown value \"{other}\""))),
+        }
+    }
+}
+
+/// The next step of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Make a Call.
+    Call,
+    /// Ask again after a reply or a moment.
+    Wait,
+    /// Make no more Calls.
+    End,
+}
+
+/// Decides when a connection makes its Calls.
+pub(crate) trait Course {
+    /// Returns the next step of a connection that has made `calls` Calls and may make another one.
+    fn next(&mut self, calls: usize) -> Next;
+
+    /// Notes a reply that arrived after `time` and granted `credits`.
+    fn answered(&mut self, time: Duration, credits: u32);
+}
+
+/// The Calls of a connection.
+pub(crate) struct Calls {
+    pub(crate) kind: Kind,
+    /// Bytes of a READ or WRITE.
+    pub(crate) size: u32,
+    pub(crate) file: String,
+    /// The most Calls in flight, from 1 to [`MOST`].
+    pub(crate) depth: u32,
+    /// The longest time without a reply.
+    pub(crate) patience: Duration,
+    /// Makes a GETATTR first, so that nfsd takes the peer for valid.
+    pub(crate) is_valid: bool,
+}
+
+/// A Call in flight.
+struct Call {
+    /// The slot whose piece of the memory the Call uses.
+    slot: u32,
+    sent: Instant,
+}
+
+/// The course of the grant of credits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) first: u32,
+    pub(crate) most: u32,
+    pub(crate) last: u32,
+    /// Replies so far.
+    replies: usize,
+    /// The number of the reply that first granted `most`.
+    pub(crate) risen: usize,
+}
+
+impl Granted {
+    fn new(first: u32) -> Self {
+        Self {
+            first,
+            most: first,
+            last: first,
+            replies: 0,
+            risen: 0,
+        }
+    }
+
+    fn note(&mut self, credits: u32) {
+        self.replies += 1;
+        if credits > self.most {
+            self.most = credits;
+            self.risen = self.replies;
+        }
+        // At least one Call, or a grant of 0 would stall the connection for good.
+        self.last = credits.max(1);
+    }
+}
+
+/// A connection and its Calls in flight.
+struct Line<'a> {
+    calls: &'a Calls,
+    peer: Peer,
+    memory: Region,
+    /// The slots that no Call uses.
+    idle: Vec<u32>,
+    in_flight: HashMap<u32, Call>,
+    granted: Granted,
+    /// Calls that were made.
+    made: usize,
+    /// The time of the last reply, or of a Call when none was in flight.
+    heard: Instant,
+}
+
+impl Calls {
+    /// Connects to `target` and makes Calls as `course` decides, at most `depth` at a time and at
+    /// most as many as the server grants. Disconnects after the last reply, and returns the grants.
+    pub(crate) fn make(&self, target: &SocketAddr, course: &mut impl Course) -> Result<Granted> {
+        let mut line = Line::new(self, target)?;
+        while line.fill(course)? != Next::End || !line.in_flight.is_empty() {
+            if let Some(time) = line.receive()? {
+                course.answered(time, line.granted.last);
+            }
+        }
+        line.peer.disconnect()?;
+        Ok(line.granted)
+    }
+
+    /// Returns an error unless `reply` reports success and the full length.
+    fn check(&self, reply: &Reply) -> Result {
+        let good = || match self.kind {
+            Kind::Null => rpc::results(reply.xid, &reply.body).map(|_| ()),
+            Kind::Read => {
+                let mut results = Results::new(reply.xid, &reply.body)?;
+                results.at(&self.file)?;
+                results.read_elsewhere(self.size)?;
+                let written = reply.writes.iter().flatten().map(|s| u64::from(s.length));
+                (written.sum::<u64>() == u64::from(self.size)).then_some(())
+            }
+            Kind::Write => {
+                let mut results = Results::new(reply.xid, &reply.body)?;
+                results.at(&self.file)?;
+                (results.write()? == self.size).then_some(())
+            }
+        };
+        good().ok_or_else(|| Error::new(format!("a Call failed: {reply:?}")))
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(calls: &'a Calls, target: &SocketAddr) -> Result<Self> {
+        if !(1..=MOST).contains(&calls.depth) {
+            return Err(Error::new(format!("--depth: 1 to {MOST}")));
+        }
+        let params = Params {
+            receives: calls.depth,
+            ..Params::default()
+        };
+        let mut peer = Peer::connect(target, params)?;
+        let granted = Granted::new(grant::first(&mut peer)?);
+        if calls.is_valid {
+            peer.getattr()?;
+        }
+        Ok(Self {
+            calls,
+            memory: peer.region(calls.depth as usize * calls.size as usize)?,
+            peer,
+            idle: (0..calls.depth).collect(),
+            in_flight: HashMap::new(),
+            granted,
+            made: 0,
+            heard: Instant::now(),
+        })
+    }
+
+    /// Makes Calls until there is no room, or `course` wants none. Returns its last answer, or
+    /// [`Next::Call`] if there is no room.
+    fn fill(&mut self, course: &mut impl Course) -> Result<Next> {
+        while self.in_flight.len() < self.granted.last as usize {
+            let Some(&slot) = self.idle.last() else { break };
+            match course.next(self.made) {
+                Next::Call => self.send(slot)?,
+                next => return Ok(next),
+            }
+            self.idle.pop();
+        }
+        Ok(Next::Call)
+    }
+
+    /// Makes a Call that uses the piece of the memory that belongs to `slot`.
+    fn send(&mut self, slot: u32) -> Result {
+        let xid = self.peer.xid();
+        let size = self.calls.size;
+        let offset = u64::from(slot) * u64::from(size);
+        let segment = Segment {
+            handle: self.memory.rkey(),
+            length: size,
+            offset: self.memory.address() + offset,
+        };
+        let mut message = Message::inline(xid, Vec::new());
+        match self.calls.kind {
+            Kind::Null => message.body = rpc::null(xid),
+            Kind::Read => {
+                let call = Compound::at(xid, &self.calls.file).read(offset, size);
+                message.body = call.finish().inline;
+                message.writes = vec![vec![segment]];
+            }
+            Kind::Write => {
+                let call = Compound::at(xid, &self.calls.file).write(offset, size);
+                let call = call.finish();
+                let positions = call.positions.into_iter();
+                let reads = positions.map(|position| ReadSegment { position, segment });
+                message.reads = reads.collect();
+                message.body = call.inline;
+            }
+        }
+        message.credits = MOST;
+        let sent = Instant::now();
+        if self.in_flight.is_empty() {
+            self.heard = sent;
+        }
+        self.made += 1;
+        self.in_flight.insert(xid, Call { slot, sent });
+        self.peer.send(&message)
+    }
+
+    /// Waits for a moment for a reply. Returns its response time, if one has arrived.
+    fn receive(&mut self) -> Result<Option<Duration>> {
+        let reply = match self.peer.receive(TICK)? {
+            Incoming::Answer(Answer::Reply(reply)) => reply,
+            Incoming::Silence if !self.is_late() => return Ok(None),
+            other => return Err(Error::new(format!("no reply but {other:?}"))),
+        };
+        let Some(call) = self.in_flight.remove(&reply.xid) else {
+            return Err(Error::new(format!("unexpected answer: {reply:?}")));
+        };
+        self.calls.check(&reply)?;
+        self.granted.note(reply.credits);
+        self.heard = Instant::now();
+        self.idle.push(call.slot);
+        Ok(Some(call.sent.elapsed()))
+    }
+
+    /// Returns true if the server has not answered for longer than the patience.
+    fn is_late(&self) -> bool {
+        !self.in_flight.is_empty() && self.heard.elapsed() >= self.calls.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_have_a_first_a_largest_and_a_last_one() {
+        let mut granted = Granted::new(8);
+        [9, 12, 12, 0].into_iter().for_each(|n| granted.note(n));
+        let Granted {
+            first, most, last, ..
+        } = granted;
+        assert_eq!((first, most, last, granted.risen), (8, 12, 1, 2));
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(Kind::named("write").unwrap(), Kind::Write);
+        assert!(Kind::named("writes").is_err());
+    }
+}
