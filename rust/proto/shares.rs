@@ -5,10 +5,14 @@
 //! The pages of a device are divided into two budgets. One eighth belongs to all peers together
 //! that the server has not validated, the rest to the validated peers. Neither group can use up the
 //! budget of the other. Within a budget the share of each connection shrinks as fewer pages are
-//! left.
+//! left, down to [`LEAST`].
 
 /// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;
+
+/// The share of a connection when no pages are left. Sixteen connections with large Calls have as
+/// many Calls in the line then, so a connection with Calls of one page keeps up with all of them.
+const LEAST: usize = 16;
 
 /// The standing of a peer with the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,11 +81,18 @@ impl Budget {
     /// The share is proportional to the pages that are left, and at most `alone`. So a connection
     /// that is alone may have `alone` pages, and each of several connections that take their whole
     /// share leaves the next one the same fraction of what it found.
+    ///
+    /// See [`Self::least`] for a connection that finds no pages left.
     pub fn share(&self, lent: usize) -> usize {
         let left = self.pages.saturating_sub(lent);
         let others = self.pages.saturating_sub(self.alone);
         let most = self.alone.saturating_mul(left).checked_div(others);
         most.map_or(self.alone, |most| most.min(self.alone))
+    }
+
+    /// Returns the number of pages for which a connection may always have Calls in the line.
+    pub fn least(&self) -> usize {
+        LEAST.min(self.alone)
     }
 }
 
@@ -132,6 +143,14 @@ mod tests {
         }
         assert_eq!(budget(Standing::Validated, 16384).share(0), 2112);
         assert_eq!(budget(Standing::Unvalidated, 16384).share(0), 264);
+    }
+
+    #[test]
+    fn a_share_is_never_too_small_for_some_small_calls() {
+        assert_eq!(budget(Standing::Validated, 16384).least(), 16);
+        // But the administrator may allow less.
+        let tight = Budget::new(Standing::Validated, 16384, 4, LARGEST);
+        assert_eq!(tight.least(), 4);
     }
 
     #[test]

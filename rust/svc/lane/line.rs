@@ -154,9 +154,16 @@ impl<W: Waiter> Line<W> {
 
     /// Returns the most pages that a connection may have. Pages for parked Calls count as lent, so
     /// that the share of a connection does not grow while the refill makes them.
+    ///
+    /// When none are left, each connection still gets some small Calls into the line, but only while
+    /// the line is less than half full. The other half is for one Call of each connection.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
-        let lent = self.lent.saturating_add(self.demand);
-        budget(self.standing, limits).share(lent)
+        let budget = budget(self.standing, limits);
+        let share = budget.share(self.lent.saturating_add(self.demand));
+        match self.parked.len() < MAX_PARKED / 2 {
+            true => share.max(budget.least()),
+            false => share,
+        }
     }
 }
 
