@@ -39,6 +39,7 @@ const FUNCTIONS: &[&str] = &[
     "rdma_get_cm_event",
     "rdma_resolve_addr",
     "rdma_resolve_route",
+    "rdma_set_option",
     "setrlimit",
     "signal",
 ];
@@ -47,6 +48,7 @@ const FUNCTIONS: &[&str] = &[
 const ITEMS: &[&str] = &[
     "AF_INET.*",
     "POLLIN",
+    "RDMA_OPTION_ID.*",
     "SIGPIPE",
     "__rlimit_resource",
     "ibv_access_flags",

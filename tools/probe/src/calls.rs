@@ -77,6 +77,8 @@ pub(crate) struct Calls {
     pub(crate) patience: Duration,
     /// Makes a GETATTR first, so that nfsd takes the peer for valid.
     pub(crate) is_valid: bool,
+    /// See [`Params`].
+    pub(crate) ack_timeout: Option<u8>,
 }
 
 /// A Call in flight.
@@ -177,6 +179,7 @@ impl<'a> Line<'a> {
         }
         let params = Params {
             receives: calls.depth,
+            ack_timeout: calls.ack_timeout,
             ..Params::default()
         };
         let mut peer = Peer::connect(target, params)?;

@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         depth: args.value("depth", 1)?,
         patience: Duration::from_secs(args.value("patience", PATIENCE.as_secs())?),
         is_valid: args.text("valid").is_some(),
+        ack_timeout: None,
     };
     let begin = Instant::now();
     let mut measurement = Measurement {

@@ -95,7 +95,7 @@ usage: rpcrdma-probe COMMAND HOST[:PORT] [OPTION...]
                --depth N        Calls in flight on each of them, at most 128 (1)
                --size N         bytes of its READs or WRITEs (1048576)
                --small-size N   bytes of those of the small peer (4096)
-               --seconds N      duration (30)
+               --count N        answers to the large peer, after which all Calls end (300)
   storm      open connections at once, retry failed ones, then close all at once
                --count N        number of connections (1)
                --calls N        GETATTRs per connection (2)

@@ -62,6 +62,9 @@ pub(crate) struct Params {
     pub(crate) reads: u8,
     /// The local address to connect from; without one, the route determines it.
     pub(crate) from: Option<IpAddr>,
+    /// The time after which either side sends a message again: 4.096 us times 2 to this power.
+    /// Without one, half a second.
+    pub(crate) ack_timeout: Option<u8>,
 }
 
 impl Default for Params {
@@ -80,6 +83,7 @@ impl Default for Params {
             sends: 1,
             reads: 16,
             from: None,
+            ack_timeout: None,
         }
     }
 }
@@ -140,7 +144,7 @@ impl Peer {
 
     fn request_once(to: &SocketAddr, params: Params) -> Result<Self> {
         let depth = params.receives.max(params.sends);
-        let endpoint = Endpoint::open(to, params.from, depth, PATIENCE)?;
+        let endpoint = Endpoint::open(to, params.from, params.ack_timeout, depth, PATIENCE)?;
         let size = params.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,

@@ -99,6 +99,22 @@ impl Id {
         unsafe { self.id.as_ref() }.verbs
     }
 
+    /// Sets the time after which a message that is not acknowledged is sent again, in both
+    /// directions: 4.096 us times 2 to the power of `timeout`. Must precede [`Self::resolve`].
+    pub(super) fn set_ack_timeout(&self, mut timeout: u8) -> Result<()> {
+        // SAFETY: valid by the invariant; the option is one byte, which lives through the call.
+        let result = unsafe {
+            bindings::rdma_set_option(
+                self.as_ptr(),
+                bindings::RDMA_OPTION_ID as c_int,
+                bindings::RDMA_OPTION_ID_ACK_TIMEOUT as c_int,
+                ptr::from_mut(&mut timeout).cast(),
+                1,
+            )
+        };
+        check("rdma_set_option", result)
+    }
+
     /// Resolves the device and the route to `to`, from the address `from` if one is given.
     pub(super) fn resolve(
         &self,

@@ -78,10 +78,15 @@ impl Endpoint {
     pub(crate) fn open(
         to: &SocketAddr,
         from: Option<IpAddr>,
+        ack_timeout: Option<u8>,
         depth: u32,
         timeout: Duration,
     ) -> Result<Self> {
-        let mut endpoint = Self::resolve(to, from, depth, timeout)?;
+        let id = Id::new()?;
+        if let Some(ack_timeout) = ack_timeout {
+            id.set_ack_timeout(ack_timeout)?;
+        }
+        let mut endpoint = Self::resolve(id, to, from, depth, timeout)?;
         let mut attr = endpoint.attributes(depth);
         let id = endpoint.id.as_ptr();
         // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
@@ -100,7 +105,7 @@ impl Endpoint {
     /// Opens an endpoint whose queue pair the CM does not manage. On InfiniBand the connection
     /// stops at the server's answer, which is not acknowledged.
     pub(crate) fn open_half(to: &SocketAddr, timeout: Duration) -> Result<Self> {
-        let mut endpoint = Self::resolve(to, None, 1, timeout)?;
+        let mut endpoint = Self::resolve(Id::new()?, to, None, 1, timeout)?;
         let mut attr = endpoint.attributes(1);
         // SAFETY: the protection domain is valid; `attr` lives through the call.
         let qp = unsafe { bindings::ibv_create_qp(endpoint.pd.as_ptr(), &mut attr) };
@@ -114,12 +119,12 @@ impl Endpoint {
 
     /// Creates everything except the queue pair.
     fn resolve(
+        id: Id,
         to: &SocketAddr,
         from: Option<IpAddr>,
         depth: u32,
         timeout: Duration,
     ) -> Result<Self> {
-        let id = Id::new()?;
         id.resolve(to, from, timeout)?;
         // SAFETY: librdmacm keeps the context open until the process ends.
         let pd = Rc::new(unsafe { Pd::new(id.verbs()) }?);
