@@ -37,6 +37,7 @@ HOST = [
     ("check.imports", 60, ["scripts/check-imports"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
+    ("check.path", 120, ["scripts/check-path"]),
     ("check.shell", 300, ["scripts/check-shell"]),
     ("check.python", 300, ["scripts/check-python"]),
     ("check.runner", 60, ["scripts/check-runner"]),
@@ -49,7 +50,7 @@ HOST = [
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
 ]
 # Those of them that examine the module that was built.
-OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack"}
+OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
 
 
