@@ -80,24 +80,28 @@ pub(crate) struct ReadChunk {
 ///
 /// # Invariants
 ///
-/// `only` is the chunk that all elements belong to, or `None` if there is no such chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// - `bytes` is the sum of the lengths of all elements.
+/// - `only` is the position of all elements, or `None` if they have none in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadList {
     /// Offset of the discriminator of the first element.
     at: u32,
     /// Number of elements.
     count: u32,
-    /// The only chunk. Nearly all lists have at most one, which is found without a walk.
-    only: Option<ReadChunk>,
+    /// Bytes of all elements.
+    bytes: u64,
+    /// Position of the only chunk. Nearly all lists have at most one, which is found without a walk.
+    only: Option<u32>,
 }
 
 impl ReadList {
     /// Returns a list without elements at byte `at`.
     pub(crate) const fn empty(at: u32) -> Self {
-        // INVARIANT: There is no chunk.
+        // INVARIANT: There is no element.
         Self {
             at,
             count: 0,
+            bytes: 0,
             only: None,
         }
     }
@@ -114,19 +118,12 @@ impl ReadList {
 
     /// Adds the element `read`, which follows the others in the message.
     fn add(&mut self, read: &ReadSegment) {
-        let len = u64::from(read.segment.length);
         // INVARIANT: Once two elements have different positions, it stays `None`.
-        self.only = match self.only {
-            Some(only) if only.position == read.position => Some(ReadChunk {
-                len: only.len.saturating_add(len),
-                ..only
-            }),
-            None if self.count == 0 => Some(ReadChunk {
-                position: read.position,
-                len,
-            }),
-            _ => None,
+        self.only = match self.count {
+            0 => Some(read.position),
+            _ => self.only.filter(|only| *only == read.position),
         };
+        self.bytes = self.bytes.saturating_add(u64::from(read.segment.length));
         self.count = self.count.saturating_add(1);
     }
 
@@ -150,31 +147,24 @@ impl ReadList {
         ReadSegment::decode(raw.last_chunk()?)
     }
 
-    /// Returns true if any element has bytes.
-    pub(crate) fn has_bytes(&self, message: &[u8]) -> bool {
-        match self.only {
-            Some(only) => only.len > 0,
-            None => self.any(message, |read| read.segment.length > 0),
-        }
+    /// Returns the number of bytes of all elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns true if all positions are multiples of 4.
     pub(crate) fn is_aligned(&self, message: &[u8]) -> bool {
         match self.only {
-            Some(only) => only.position & 3 == 0,
-            None => !self.any(message, |read| read.position & 3 != 0),
+            Some(position) => position & 3 == 0,
+            None if self.is_empty() => true,
+            None => self.iter(message).all(|read| read.position & 3 == 0),
         }
-    }
-
-    /// Returns true if `test` is true for an element.
-    fn any(&self, message: &[u8], test: impl FnMut(ReadSegment) -> bool) -> bool {
-        !self.is_empty() && self.iter(message).any(test)
     }
 
     /// Returns the length of the chunk at `position` in bytes, or `None` if no chunk is there.
     pub(crate) fn len_at(&self, message: &[u8], position: u32) -> Option<u64> {
         match self.only {
-            Some(only) => (only.position == position).then_some(only.len),
+            Some(only) => (only == position).then_some(self.bytes),
             None if self.is_empty() => None,
             None => self.find_len(message, position),
         }
@@ -193,7 +183,10 @@ impl ReadList {
     /// Returns the chunk with the lowest position above `position`.
     pub(crate) fn next_chunk(&self, message: &[u8], position: u32) -> Option<ReadChunk> {
         match self.only {
-            Some(only) => (only.position > position).then_some(only),
+            Some(only) => (only > position).then_some(ReadChunk {
+                position: only,
+                len: self.bytes,
+            }),
             None if self.is_empty() => None,
             None => self.find_chunk(message, position),
         }
@@ -339,7 +332,7 @@ impl Iterator for Segments<'_> {
 }
 
 /// The Write list of a Call (RFC 8166, section 4.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteList {
     /// Offset of the discriminator of the first element.
     at: u32,

@@ -138,7 +138,6 @@ fn lists(header: &mut Header, reader: &mut Reader<'_>) -> Result<(), Reason> {
     header.reads = ReadList::parse(reader)?;
     header.writes = WriteList::parse(reader)?;
     header.reply = Chunk::parse_optional(reader)?;
-    // INVARIANT: The reader is behind the Reply chunk, which follows the Write list.
     header.body = reader.at() as usize;
     Ok(())
 }

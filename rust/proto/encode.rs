@@ -31,12 +31,15 @@ pub fn reply(plan: &ReplyPlan, view: &View<'_>, credits: u32, out: &mut [u8]) ->
         Form::ReplyChunk => procedure::NOMSG,
         Form::Refused => return None,
     };
+    let header = view.header();
     // A Reply has no Read list.
-    let at = wire::put(out, [view.header().xid, VERSION, credits, proc, 0])?;
+    if !header.has_write_chunks() {
+        return wire::put(out, [header.xid, VERSION, credits, proc, 0, 0, 0]);
+    }
+    let at = wire::put(out, [header.xid, VERSION, credits, proc, 0])?;
     let lists = view.reply_lists();
     let out = out.get_mut(at..)?.get_mut(..lists.len())?;
     out.copy_from_slice(lists);
-    let header = view.header();
     let from = header.writes.at();
     let mut writes = header.writes.walk();
     let mut index = 0u32;

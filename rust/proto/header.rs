@@ -58,12 +58,8 @@ pub enum Kind {
     Nomsg,
 }
 
-/// The header of a Call.
-///
-/// # Invariants
-///
-/// The Write list is followed by the Reply chunk, and that by `body`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The header of a Call. The default is of no message, and only to be decoded into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// XID.
     pub xid: u32,
@@ -86,7 +82,7 @@ pub struct Header {
 
 impl Header {
     /// A header without chunks.
-    // INVARIANT: Four words and three discriminators.
+    // Four words precede the Read list, which takes one word.
     pub const EMPTY: Self = Self {
         xid: 0,
         credits: 0,
@@ -108,7 +104,12 @@ impl Header {
 
     /// Returns true if the message has any chunk.
     pub(crate) fn has_chunks(&self) -> bool {
-        !self.reads.is_empty() || self.writes.chunks() > 0 || self.reply.is_some()
+        !self.reads.is_empty() || self.has_write_chunks()
+    }
+
+    /// Returns true if the message has a Write chunk or a Reply chunk.
+    pub(crate) fn has_write_chunks(&self) -> bool {
+        self.writes.chunks() > 0 || self.reply.is_some()
     }
 
     /// Returns the Call that consists of this header and `message`, which must be the message that
@@ -119,12 +120,6 @@ impl Header {
             header: self,
             message,
         }
-    }
-}
-
-impl Default for Header {
-    fn default() -> Self {
-        Self::EMPTY
     }
 }
 
@@ -159,6 +154,7 @@ impl<'m> View<'m> {
     }
 
     /// Returns the bytes of the inline RPC message, which an RDMA_NOMSG does not have.
+    #[inline]
     pub fn inline(&self) -> &'m [u8] {
         match self.header.kind {
             Kind::Msg => self.message.get(self.header.body..).unwrap_or(&[]),
@@ -167,6 +163,7 @@ impl<'m> View<'m> {
     }
 
     /// Returns the number of bytes of the inline RPC message.
+    #[inline]
     pub(crate) fn inline_len(&self) -> u32 {
         u32::try_from(self.inline().len()).unwrap_or(0)
     }
@@ -180,11 +177,6 @@ impl<'m> View<'m> {
     /// Returns the elements of the Read list in their order.
     pub fn reads(&self) -> ReadSegments<'m> {
         self.header.reads.iter(self.message)
-    }
-
-    /// Returns true if any Read chunk has bytes.
-    pub(crate) fn has_read_bytes(&self) -> bool {
-        self.header.reads.has_bytes(self.message)
     }
 
     /// Returns true if the positions of all Read chunks are multiples of 4.

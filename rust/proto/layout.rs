@@ -66,7 +66,7 @@ fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
     if kind == Kind::Nomsg && view.header().reads.is_empty() {
         return Err(Reason::NoBody);
     }
-    if kind == Kind::Msg && !view.has_read_bytes() {
+    if kind == Kind::Msg && view.header().reads.bytes() == 0 {
         return inline(view);
     }
     let layout = match split(view)? {
@@ -125,6 +125,8 @@ fn split(view: &View<'_>) -> Result<Option<Layout>, Reason> {
 }
 
 /// Returns the length of the whole Call in bytes.
+// Out of line: few Calls have a Linear sink.
+#[inline(never)]
 fn measure(view: &View<'_>, max_pages: u32) -> Result<u32, Reason> {
     let mut walk = Walk::new(view)?;
     let mut len = 0u32;

@@ -36,11 +36,12 @@ struct Place {
 }
 
 impl Place {
-    /// Continues at the next segment of the chunk at `position`. Returns false if there is none.
+    /// Continues at the next segment of the chunk at `position` that has bytes. Returns false if
+    /// there is none.
     fn advance(&mut self, view: &View<'_>, position: u32) -> bool {
         while let Some(read) = view.read(self.next) {
             self.next = self.next.saturating_add(1);
-            if read.position == position {
+            if read.position == position && read.segment.length > 0 {
                 self.handle = read.segment.handle;
                 self.remote = read.segment.offset;
                 self.room = read.segment.length;
@@ -65,7 +66,7 @@ enum Source {
 ///
 /// # Invariants
 ///
-/// `left` is 0, and all bytes were listed; or `place` has unread bytes.
+/// `all` is 0, or neither `left` nor the room of `place` is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadCursor {
     /// The place of the next byte.
@@ -81,12 +82,16 @@ pub struct ReadCursor {
     /// Bytes from there on that have the same source. The last part of the position-zero chunk may
     /// have fewer.
     left: u32,
+    /// Bytes of all chunks that were not read.
+    all: u32,
 }
 
 impl ReadCursor {
     /// Starts before the first RDMA Read of `layout`, which [`plan`](crate::layout::plan) chose for
     /// this Call.
     pub fn new(layout: &Layout, view: &View<'_>) -> Self {
+        // `plan` has checked that they fit into the sink.
+        let all = u32::try_from(view.header().reads.bytes()).unwrap_or(0);
         let mut cursor = Self::default();
         match *layout {
             Layout::Inline => return cursor,
@@ -96,6 +101,7 @@ impl ReadCursor {
             }
             Layout::Linear { .. } => {}
         }
+        cursor.all = all;
         // INVARIANT: `settle` establishes it.
         cursor.settle(view);
         cursor
@@ -104,7 +110,7 @@ impl ReadCursor {
     /// Returns the next contiguous RDMA Read, or `None` after the last one.
     #[inline]
     pub fn peek(&self) -> Option<ReadOp> {
-        (self.left > 0).then_some(ReadOp {
+        (self.all > 0).then_some(ReadOp {
             handle: self.place.handle,
             remote: self.place.remote,
             sink: self.sink,
@@ -122,7 +128,8 @@ impl ReadCursor {
         self.place.room = self.place.room.saturating_sub(len);
         self.sink = self.sink.saturating_add(len);
         self.left = self.left.saturating_sub(len);
-        if self.left == 0 || self.place.room == 0 {
+        self.all = self.all.saturating_sub(len);
+        if self.all > 0 && (self.left == 0 || self.place.room == 0) {
             // INVARIANT: `settle` restores it.
             self.settle(view);
         }
@@ -131,20 +138,20 @@ impl ReadCursor {
     /// Advances to the next byte that an RDMA Read fills.
     fn settle(&mut self, view: &View<'_>) {
         loop {
-            if self.left == 0 && self.begin(view).is_none() {
-                return;
-            }
-            let position = match self.source {
-                Source::Chunk => self.position,
-                Source::Base => 0,
-            };
-            while self.left > 0 && self.place.room == 0 {
-                if !self.place.advance(view, position) {
-                    // Behind the last byte of the position-zero chunk.
-                    self.left = 0;
-                }
-            }
             if self.left > 0 {
+                let position = match self.source {
+                    Source::Chunk => self.position,
+                    Source::Base => 0,
+                };
+                if self.place.room > 0 || self.place.advance(view, position) {
+                    return;
+                }
+                // The last part of the position-zero chunk may be shorter.
+                self.left = 0;
+            }
+            if self.begin(view).is_none() {
+                // Only in another Call than before.
+                self.all = 0;
                 return;
             }
         }

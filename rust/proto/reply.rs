@@ -254,6 +254,7 @@ impl ReplyPlan {
 
 /// Returns the length of the transport header of a Reply in bytes. It repeats the Write list and the
 /// Reply chunk of the Call.
+#[inline]
 fn header_len(view: &View<'_>) -> u32 {
     BEFORE_LISTS.saturating_add(view.reply_lists_len())
 }

@@ -41,7 +41,10 @@ impl Layout {
         match *self {
             Self::Inline => 0,
             // `layout::plan` has checked that pad and tail fit.
-            Self::Split { len, tail, .. } => split_len(len, tail).unwrap_or(len),
+            Self::Split { len, tail, .. } => {
+                let padded = len.saturating_add(wire::pad(len));
+                padded.saturating_add(tail)
+            }
             Self::Linear { len } => len,
         }
     }

@@ -203,6 +203,7 @@ pub fn needs_answer(mut word: impl FnMut(u32) -> Option<u32>) -> bool {
 }
 
 /// Returns true if the RPC message is inline and [`needs_answer`] is true for it.
+#[inline]
 pub fn needs_answer_inline(view: &View<'_>) -> bool {
     wire::words(view.inline(), 12) == Some([NFS, 4])
 }

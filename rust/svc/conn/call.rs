@@ -47,6 +47,8 @@ pub(crate) struct CallState {
     pub(crate) header: Header,
     /// The place of the Call's bytes: in the message, in the sink, or in both.
     pub(crate) layout: Layout,
+    /// The number of pages that `layout` needs.
+    pages: u32,
     /// The progress of building the RDMA Reads.
     pub(crate) cursor: Cell<ReadCursor>,
     /// The pages that the RDMA Reads fill.
@@ -61,9 +63,16 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
+    /// Sets the layout.
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        self.layout = layout;
+        self.pages = layout.pages();
+    }
+
     /// Returns the number of pages that the sink needs.
+    #[inline]
     pub(crate) fn sink_pages(&self) -> usize {
-        self.layout.pages() as usize
+        self.pages as usize
     }
 
     /// Returns the results that may be sent by RDMA Write, as nfsd has marked them.
@@ -85,7 +94,7 @@ impl State for CallState {
         self.sink = None;
         self.needs_answer = false;
         self.has_credit = false;
-        self.layout = Layout::Inline;
+        self.set_layout(Layout::Inline);
         self.payload_count = 0;
     }
 }

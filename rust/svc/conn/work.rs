@@ -109,7 +109,8 @@ impl work::Work for Work {
         match self {
             Work::Read(call) => Amount {
                 bytes: call.layout.sink_len(),
-                filled: call.layout.pages(),
+                // CAST: The number came from 32 bits.
+                filled: call.sink_pages() as u32,
             },
             Work::Reply { reply, .. } => Amount {
                 bytes: reply.bytes(),

@@ -63,7 +63,7 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
                 Ok(layout) => {
                     trace_call(endpoint, &view, &layout, message.len());
                     state.needs_answer = ulb::needs_answer_inline(&view);
-                    state.layout = layout;
+                    state.set_layout(layout);
                     begin(endpoint, call);
                 }
                 Err(e) => refuse(endpoint, call, e),
