@@ -34,7 +34,7 @@
 //! 3. That thread makes the `ReceivePool` and the `Qp`, and posts Receives with
 //!    [`receive_pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
 //! 4. [`cm::CmId::accept`] accepts the peer. Messages may arrive before it returns.
-//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was pushed before can now be
+//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was submitted before can now be
 //!    posted.
 //!
 //! # Order of teardown

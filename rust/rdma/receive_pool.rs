@@ -147,9 +147,10 @@ impl<S: State> ReceivePool<S> {
 
     /// Returns the number of posted buffers.
     pub fn posted(&self) -> usize {
-        let posted = self.inner.lock().posted;
+        let inner = self.inner.lock();
+        // Read under the lock: the completions of buffers that are posted later do not count.
         // CAST: Fewer buffers are posted than a receive queue has entries.
-        posted.wrapping_sub(self.completed.get()) as usize
+        inner.posted.wrapping_sub(self.completed.get()) as usize
     }
 
     /// Sets the target number of buffers: those that `credits` credits need, and those for

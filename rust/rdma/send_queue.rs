@@ -2,7 +2,7 @@
 
 //! Send queues: the work of a connection, posted or waiting for room.
 //!
-//! A ULP pushes [`Work`] of any kind, such as RDMA Reads of Calls and Replies, and it is posted in
+//! A ULP submits [`Work`] of any kind, such as RDMA Reads of Calls and Replies, and it is posted in
 //! that order. Work that needs more work requests than the queue pair has room for is posted piece
 //! by piece.
 //!
@@ -71,7 +71,7 @@ pub struct Size {
 /// The work of a connection: posted to its queue pair, or waiting for room there.
 ///
 /// The ULP makes it before it accepts the peer, and owns it, usually in the context of the
-/// connection. Work can be pushed at once and is posted after [`Self::open`]. The `SendQueue` owns
+/// connection. Work can be submitted at once and is posted after [`Self::open`]. The `SendQueue` owns
 /// the queue pair and the id until [`Self::shut`], which a ULP must call to break the reference
 /// cycle with their context.
 ///

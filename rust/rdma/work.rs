@@ -33,7 +33,7 @@ impl From<bool> for Built {
 /// A piece of work of a ULP, such as a Reply: one or several work requests that complete together.
 ///
 /// A [`SendQueue`](crate::send_queue::SendQueue) owns the work from
-/// [`push`](crate::send_queue::SendQueue::push) until it gives the work back. So the memory that
+/// [`submit`](crate::send_queue::SendQueue::submit) until it gives the work back. So the memory that
 /// the work requests name must belong to the work, or must never be freed.
 ///
 /// # Context

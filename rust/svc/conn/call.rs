@@ -2,8 +2,8 @@
 
 //! Calls: a received message, its decoded header, and what it owns until its Reply is posted.
 //!
-//! A Call stays in its Receive buffer, which is posted again when the Call is dropped: once the
-//! last work request of the Reply is built, or when the Call gets no Reply.
+//! A Call stays in its Receive buffer, which is posted again when the Call is dropped: once its Reply
+//! is made, or when the Call gets no Reply.
 
 use crate::svc::lane::loan::Loan;
 use core::cell::Cell;

@@ -126,7 +126,7 @@ pub(crate) struct Endpoint {
     space: Arc<Space>,
     /// The most credits that the Receive queue has room for.
     max_credits: u32,
-    /// The pages of Calls that nfsd has not taken. The lock is taken before that of the pool.
+    /// The pages of Calls that nfsd has not taken.
     #[pin]
     pub(crate) quota: SpinLock<Quota>,
     /// The posted and the waiting work, and the account of the connection.

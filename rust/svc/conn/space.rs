@@ -69,7 +69,8 @@ impl Space {
         let held = self.held.load(Relaxed).saturating_add(count(pages));
         let lacking = held.saturating_sub(self.drawn.load(Relaxed));
         if lacking > 0 {
-            self.draw(lacking.max(BATCH));
+            // A connection with few Replies draws no more than it needs.
+            self.draw(lacking.max(held.min(BATCH)));
         }
         self.held.store(held, Relaxed);
     }

@@ -224,7 +224,7 @@ impl Tick for Device {
     const MSECS: u32 = SHORTAGE_MSECS;
 
     fn tick(self: &Arc<Self>) {
-        let look = self.domain.pool.number_look();
+        let look = self.domain.begin_look();
         self.end_shortages(look);
         if look % SHORTAGE_LOOKS == 0 {
             self.look(SECONDS);

@@ -47,6 +47,8 @@ pub(super) struct Cache {
     fewest: [usize; 2],
     /// Large empty page regions.
     empty: KVec<KBox<PageRegion>>,
+    /// The fewest empty page regions since the last look.
+    fewest_empty: usize,
 }
 
 /// Returns the index of the list for sinks of `pages` pages.
@@ -70,6 +72,7 @@ impl Cache {
             pages: 0,
             fewest: [0; 2],
             empty: KVec::with_capacity(MAX_EMPTY, GFP_KERNEL)?,
+            fewest_empty: 0,
         })
     }
 
@@ -163,10 +166,12 @@ impl Cache {
     /// Takes an empty page region for `pages` pages.
     pub(super) fn take_empty(&mut self, pages: usize) -> Option<KBox<PageRegion>> {
         let last = self.empty.last()?;
-        match pages > SMALL && last.capacity() >= pages {
-            true => self.empty.pop(),
-            false => None,
+        if pages <= SMALL || last.capacity() < pages {
+            return None;
         }
+        let page_region = self.empty.pop();
+        self.fewest_empty = self.fewest_empty.min(self.empty.len());
+        page_region
     }
 
     /// Keeps an empty page region. Returns it if it is small or the cache has enough.
@@ -176,6 +181,20 @@ impl Cache {
         }
         let kept = self.empty.push_within_capacity(page_region);
         kept.err().map(|e| e.0)
+    }
+
+    /// Takes an empty page region that was idle since the last look, see [`Self::take_surplus`].
+    pub(super) fn take_surplus_empty(&mut self) -> Option<KBox<PageRegion>> {
+        match self.fewest_empty.checked_sub(1) {
+            Some(fewest) => {
+                self.fewest_empty = fewest;
+                self.empty.pop()
+            }
+            None => {
+                self.fewest_empty = self.empty.len();
+                None
+            }
+        }
     }
 
     /// Takes any empty page region.

@@ -160,12 +160,19 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns idle sinks of all lanes to the pool, if Calls are parked there. May sleep.
+    /// Returns what all lanes keep to the pool, if Calls are parked there. May sleep.
     fn reclaim(&self) {
         if self.pool.has_parked() {
-            self.lanes
-                .for_each(|lane| lane.reclaim(|sink| self.pool.put_sink(sink)));
+            self.lanes.for_each(|lane| lane.reclaim(&self.pool));
         }
+    }
+
+    /// Begins another look at the parked Calls and returns its number. May sleep.
+    pub(crate) fn begin_look(&self) -> u32 {
+        let mut idle = 0usize;
+        self.lanes
+            .for_each(|lane| idle = idle.saturating_add(lane.idle_pages()));
+        self.pool.number_look(idle)
     }
 
     /// Returns the lane of a new connection, see [`Lanes::choose`]. May sleep.
@@ -175,19 +182,18 @@ impl<C: Tenant> Domain<C> {
         limits: &Limits,
         keeps_sinks: bool,
     ) -> Result<Arc<Lane>> {
-        self.lanes
-            .choose(pd, limits, keeps_sinks, |sink| self.pool.put_sink(sink))
+        self.lanes.choose(pd, limits, keeps_sinks)
     }
 
-    /// Returns the sinks that were idle since the last call to the pool, and retires lanes that no
+    /// Returns what lanes have not used since the last call to the pool, and retires lanes that no
     /// connection uses. May sleep. No connection may be choosing its lane.
     pub(crate) fn trim_lanes(&self) {
-        self.lanes.trim(|sink| self.pool.put_sink(sink));
+        self.lanes.trim(&self.pool);
     }
 
     /// Retires all lanes, because the device is being removed. May sleep.
     pub(crate) fn close_lanes(&self) {
-        self.lanes.close(|sink| self.pool.put_sink(sink));
+        self.lanes.close(&self.pool);
     }
 
     /// Returns the numbers of objects of the pool, the number of live lanes, and the pages of their

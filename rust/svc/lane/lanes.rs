@@ -11,7 +11,8 @@
 //! A mutex protects the list. It is not taken on the path of a Call.
 
 use super::{
-    loan::Loan,
+    pool::Pool,
+    waiter::Waiter,
     Lane,
     Place, //
 };
@@ -43,7 +44,7 @@ impl Lanes {
 
     /// Returns the lane of a new connection: the one with the least load, or a new one if each has
     /// connections and the device has a completion vector without a lane. A new lane keeps idle sinks
-    /// if `keeps_sinks`. Retires lanes that have failed; `f` is called for each of their idle sinks.
+    /// if `keeps_sinks`. Lanes with a failed completion queue do not count: they get no connection.
     ///
     /// # Errors
     ///
@@ -55,17 +56,17 @@ impl Lanes {
         pd: &Arc<Pd>,
         limits: &Limits,
         keeps_sinks: bool,
-        f: impl FnMut(Loan),
     ) -> Result<Arc<Lane>> {
         let mut list = self.0.lock();
-        retire_all(&mut list, Lane::is_broken, f);
-        let least = list.iter().min_by_key(|lane| lane.load()).cloned();
+        let sound = || list.iter().filter(|lane| !lane.is_broken());
+        let least = sound().min_by_key(|lane| lane.load()).cloned();
         if let Some(lane) = least.as_ref().filter(|lane| lane.load() == 0) {
             return Ok(lane.clone());
         }
         let most = lanes::most(limits.num_comp_vectors, online_cpus());
-        let is_free = |index: &u32| list.iter().all(|lane| lane.index != *index);
-        let made = (0..most).find(is_free).map(|index| {
+        let is_free = |index: &u32| sound().all(|lane| lane.index != *index);
+        let free = (0..most).find(is_free);
+        let made = free.map(|index| {
             let place = Place {
                 index,
                 most,
@@ -89,32 +90,32 @@ impl Lanes {
         }
     }
 
-    /// Calls `f` for each sink that was idle since the last call. Retires lanes that no connection
-    /// uses.
-    pub(crate) fn trim(&self, mut f: impl FnMut(Loan)) {
+    /// Returns what lanes have not used since the last call to `pool`. Retires lanes that no
+    /// connection uses.
+    pub(crate) fn trim<W: Waiter>(&self, pool: &Pool<W>) {
         let mut list = self.0.lock();
-        list.iter().for_each(|lane| lane.trim(&mut f));
-        retire_all(&mut list, |lane| lane.load() == 0, f);
+        list.iter().for_each(|lane| lane.trim(pool));
+        retire_all(&mut list, |lane| lane.load() == 0, pool);
     }
 
-    /// Retires all lanes, and calls `f` for each idle sink.
-    pub(crate) fn close(&self, f: impl FnMut(Loan)) {
-        retire_all(&mut self.0.lock(), |_| true, f);
+    /// Retires all lanes, and returns what they keep to `pool`.
+    pub(crate) fn close<W: Waiter>(&self, pool: &Pool<W>) {
+        retire_all(&mut self.0.lock(), |_| true, pool);
     }
 }
 
-/// Retires the lanes for which `is_over` returns true, and calls `f` for each of their idle sinks.
-fn retire_all(
+/// Retires the lanes for which `is_over` returns true, and returns what they keep to `pool`.
+fn retire_all<W: Waiter>(
     list: &mut KVec<Arc<Lane>>,
     is_over: impl Fn(&Lane) -> bool,
-    mut f: impl FnMut(Loan),
+    pool: &Pool<W>,
 ) {
     let mut i: usize = 0;
     while let Some(lane) = list.get(i) {
         if !is_over(lane) {
             i = i.saturating_add(1);
         } else if let Ok(lane) = list.remove(i) {
-            lane.retire(&mut f);
+            lane.retire(pool);
         }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Line<W> {
     pub(super) demand: usize,
     /// Pages that are lent to Calls.
     lent: usize,
+    /// Pages among these that no Call has, because lanes keep them, as of the last look.
+    pub(super) idle: usize,
     /// The time for which the parked Calls have waited, in looks.
     pub(super) lateness: shortage::Queue,
 }
@@ -67,6 +69,7 @@ impl<W: Waiter> Line<W> {
             parked: Ring::none(),
             demand: 0,
             lent: 0,
+            idle: 0,
             lateness: shortage::Queue::default(),
         }
     }
@@ -159,7 +162,8 @@ impl<W: Waiter> Line<W> {
     /// the line is less than half full. The other half is for one Call of each connection.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
         let budget = budget(self.standing, limits);
-        let share = budget.share(self.lent.saturating_add(self.demand));
+        let lent = self.lent.saturating_sub(self.idle);
+        let share = budget.share(lent.saturating_add(self.demand));
         match self.parked.len() < MAX_PARKED / 2 {
             true => share.max(budget.least()),
             false => share,
@@ -193,6 +197,13 @@ impl<W: Waiter> Lines<W> {
             Standing::Validated => &mut self.validated,
             Standing::Unvalidated => &mut self.unvalidated,
         }
+    }
+
+    /// Returns true if a parked Call may start when lanes return what they keep. A Call of an
+    /// unvalidated peer that waits for the budget of its own line may not.
+    pub(crate) fn wait_for_others(&mut self, limits: ReadPages) -> bool {
+        let unvalidated = &mut self.unvalidated;
+        !self.validated.is_empty() || !unvalidated.is_empty() && !unvalidated.is_blocked(limits)
     }
 
     /// Returns true if no Call is parked in any line.

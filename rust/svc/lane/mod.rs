@@ -21,9 +21,9 @@
 //! A connection stays in its lane. While Calls find what they need in the cache of their lane,
 //! their path touches nothing that all CPUs share.
 //!
-//! A lane is *live* while new connections may join it. It is *retired* when a completion queue has
-//! failed, when no connection uses it any more, or when the device is removed: it then lends
-//! nothing. It is freed with the last connection.
+//! A lane is *live* until no connection uses it any more or the device is removed. It is *retired*
+//! then: it lends nothing, and is freed when nobody refers to it. A live lane with a failed
+//! completion queue gets no more connections.
 //!
 //! Nothing here knows more of a connection than [`Tenant`](table::Tenant) offers.
 
@@ -56,6 +56,7 @@ use kernel::{
     },
 };
 use loan::Loan;
+use pool::Pool;
 use rdma::{
     cq::{
         Completes,
@@ -64,6 +65,7 @@ use rdma::{
     device::Pd,
     page_region::PageRegion, //
 };
+use waiter::Waiter;
 
 /// The place of a lane on its device.
 struct Place {
@@ -204,46 +206,44 @@ impl Lane {
         self.receives.is_broken() || self.sends.is_broken()
     }
 
-    /// Calls `f` for each idle sink. In any process context in which `f` may run.
-    pub(crate) fn reclaim(&self, mut f: impl FnMut(Loan)) {
-        loop {
-            let sink = self.cache.lock().take_any_sink();
-            match sink {
-                Some(sink) => f(sink),
-                None => return,
-            }
-        }
+    /// Returns what the lane keeps to `pool`. In any process context.
+    pub(crate) fn reclaim<W: Waiter>(&self, pool: &Pool<W>) {
+        self.give_back(pool, Cache::take_any_sink, Cache::take_any_empty);
     }
 
-    /// Calls `f` for each sink that was idle since the last call, and destroys completion queues
-    /// that no connection uses. May sleep.
-    fn trim(&self, mut f: impl FnMut(Loan)) {
-        loop {
-            let sink = self.cache.lock().take_surplus();
-            match sink {
-                Some(sink) => f(sink),
-                None => break,
-            }
-        }
+    /// Returns what the lane has not used since the last call to `pool`, and destroys completion
+    /// queues that no connection uses. May sleep.
+    fn trim<W: Waiter>(&self, pool: &Pool<W>) {
+        self.give_back(pool, Cache::take_surplus, Cache::take_surplus_empty);
         self.receives.trim();
         self.sends.trim();
     }
 
-    /// Retires the lane: releases what it has, and calls `f` for each idle sink. Connections keep
+    /// Retires the lane: returns what it keeps to `pool`, and releases the rest. Connections keep
     /// their shares. May sleep.
-    fn retire(&self, f: impl FnMut(Loan)) {
+    fn retire<W: Waiter>(&self, pool: &Pool<W>) {
         let pd = self.cache.lock().pd.take();
         drop(pd);
-        self.reclaim(f);
-        while let Some(page_region) = self.take_any_empty() {
-            drop(page_region);
-        }
+        self.reclaim(pool);
         self.receives.release();
         self.sends.release();
     }
 
-    /// Takes any empty page region. Releases the lock before it returns.
-    fn take_any_empty(&self) -> Option<KBox<PageRegion>> {
-        self.cache.lock().take_any_empty()
+    /// Returns sinks and empty page regions to `pool` until `sink` and `empty` return None.
+    fn give_back<W: Waiter>(
+        &self,
+        pool: &Pool<W>,
+        sink: impl Fn(&mut Cache) -> Option<Loan>,
+        empty: impl Fn(&mut Cache) -> Option<KBox<PageRegion>>,
+    ) {
+        // The lock is released before the pool is called.
+        let take_sink = || sink(&mut self.cache.lock());
+        let take_empty = || empty(&mut self.cache.lock());
+        while let Some(sink) = take_sink() {
+            pool.put_sink(sink);
+        }
+        while let Some(page_region) = take_empty() {
+            pool.put_page_region(page_region);
+        }
     }
 }

@@ -82,7 +82,7 @@ use svcrdma_proto::shares::Standing;
 /// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
 pub(crate) struct Pool<W> {
     pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
-    /// True if Calls are parked. Changed under the lock, read without.
+    /// True if Calls are parked that may take what lanes keep. Changed under the lock, read without.
     has_parked: AtomicFlag,
     /// The most pages that a connection of each standing may have. Changed under the lock, read
     /// without.
@@ -115,8 +115,8 @@ impl<W: Waiter> Pool<W> {
         })
     }
 
-    /// Returns true if Calls are parked, so that the pool must get all that it has lent to lanes.
-    /// Takes no lock.
+    /// Returns true if Calls are parked that may take what lanes keep, so that the pool must get all
+    /// of that. Takes no lock.
     pub(crate) fn has_parked(&self) -> bool {
         self.has_parked.load(Relaxed)
     }
@@ -135,7 +135,8 @@ impl<W: Waiter> Pool<W> {
     /// under the lock after each change of the lines.
     pub(super) fn publish(&self, inner: &mut Stock<W>) {
         let limits = ReadPages::now();
-        self.has_parked.store(!inner.lines.are_empty(), Relaxed);
+        self.has_parked
+            .store(inner.lines.wait_for_others(limits), Relaxed);
         for (share, standing) in self.shares.iter().zip(Standing::ALL) {
             let pages = inner.lines.of(standing).share(limits);
             share.store(pages as u64, Relaxed);
@@ -271,12 +272,17 @@ impl<W: Waiter> Pool<W> {
     ///
     /// `ENOMEM`.
     pub(crate) fn page_region(&self, pages: usize) -> Result<KBox<PageRegion>> {
-        let page_region = self.inner.lock().page_regions(pages).pop();
-        if let Some(page_region) = page_region {
+        // The last one is for a Call that waits for Reads while memory is short.
+        let spare = {
+            let mut inner = self.inner.lock();
+            let free = inner.page_regions(pages);
+            (free.len() > 1).then(|| free.pop()).flatten()
+        };
+        if let Some(page_region) = spare {
             return Ok(page_region);
         }
         counters::POOL_MISSES.inc();
-        new_page_region(pages)
+        new_page_region(pages).or_else(|e| self.inner.lock().page_regions(pages).pop().ok_or(e))
     }
 
     /// Returns a page region to the pool, releases the pages in it, and starts parked Calls that

@@ -37,9 +37,11 @@ impl<W: Waiter> Pool<W> {
         self.inner.lock().is_short(standing, ReadPages::now())
     }
 
-    /// Begins another look at the lines and returns its number.
-    pub(crate) fn number_look(&self) -> u32 {
+    /// Begins another look at the lines and returns its number. Lanes keep `idle` pages, which do not
+    /// lower the shares of connections.
+    pub(crate) fn number_look(&self, idle: usize) -> u32 {
         let mut inner = self.inner.lock();
+        inner.lines.validated.idle = idle;
         // The settings may have changed.
         self.publish(&mut inner);
         inner.lines.looks = inner.lines.looks.wrapping_add(1);
