@@ -5,7 +5,8 @@ instructions.py save FILE                                copies the counts so fa
 instructions.py report RPCS FUNCTIONS FILE FILE FILE     prints the instructions of each part for each of RPCS
 
 The report is about the time from the second FILE to the third, without what saving takes, which is what was executed from
-the first to the second. It writes to FUNCTIONS a line for each function, the largest first.
+the first to the second. It writes to FUNCTIONS a line for each function, the largest first. Functions that are called less
+than once in RARE RPCs are left out: most of them depend on the time that the RPCs take, as the watchdog's do.
 """
 
 import bisect
@@ -22,6 +23,7 @@ SYMBOLS = Path("/proc/kallsyms")
 # 64-bit words of a block: address, instructions, executions.
 WORDS = 3
 CHUNK = 1 << 18
+RARE = 40
 
 
 class Function(NamedTuple):
@@ -52,15 +54,15 @@ def save(target: Path) -> None:
     sys.exit(f"{BLOCKS} is full")
 
 
-def executed(files: list[Path]) -> Iterator[tuple[int, int]]:
-    """Returns address and number of instructions of each block that was executed meanwhile."""
+def executed(files: list[Path]) -> Iterator[tuple[int, int, int]]:
+    """Returns address, instructions and executions of each block that was executed meanwhile."""
     saved = [array("Q", path.read_bytes()) for path in files]
     last = saved[-1]
     counts = (words[WORDS - 1 :: WORDS] for words in saved)
     for index, (first, second, third) in enumerate(zip_longest(*counts, fillvalue=0)):
         if third != first:
             address, instructions = last[WORDS * index : WORDS * index + 2]
-            yield address, instructions * (third - second - (second - first))
+            yield address, instructions, third - second - (second - first)
 
 
 def functions() -> list[Function]:
@@ -73,8 +75,15 @@ def report(rpcs: int, target: Path, files: list[Path]) -> None:
     known = functions()
     addresses = [function.address for function in known]
     total: Counter[Function] = Counter()
-    for address, instructions in executed(files):
-        total[known[bisect.bisect(addresses, address) - 1]] += instructions
+    calls: Counter[Function] = Counter()
+    for address, instructions, executions in executed(files):
+        function = known[bisect.bisect(addresses, address) - 1]
+        total[function] += instructions * executions
+        if address == function.address:
+            calls[function] += executions
+    for function, count in calls.items():
+        if count * RARE < rpcs:
+            del total[function]
     with target.open("w", encoding="ascii") as table:
         for function, instructions in total.most_common():
             print(f"{instructions / rpcs:.1f} {function.module} {function.name}", file=table)
