@@ -68,6 +68,13 @@ pub(super) struct Run<'a> {
     pub(super) len: usize,
 }
 
+/// A segment of no bytes.
+const NO_SEGMENT: bindings::ib_sge = bindings::ib_sge {
+    addr: 0,
+    length: 0,
+    lkey: 0,
+};
+
 impl Mapping {
     /// Allocates a mapping of no pages with room for `pages` pages. May sleep.
     ///
@@ -75,10 +82,14 @@ impl Mapping {
     ///
     /// `ENOMEM`.
     pub(super) fn with_capacity(pages: usize) -> Result<Self> {
+        let mut segments = KVVec::with_capacity(pages, GFP_KERNEL)?;
+        for _ in 0..pages {
+            segments.push(NO_SEGMENT, GFP_KERNEL)?;
+        }
         // INVARIANT: Nothing is mapped.
         Ok(Self {
             target: None,
-            segments: KVVec::zeroed(pages, GFP_KERNEL)?,
+            segments,
             count: 0,
             pages: 0,
             room: pages.min(MAX_PAGES),

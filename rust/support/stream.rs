@@ -71,7 +71,7 @@ impl Stream {
     pub fn with_capacity(pages: usize) -> Result<Self> {
         // INVARIANT: There is no page.
         Ok(Self {
-            slots: KVVec::zeroed(pages, GFP_KERNEL)?,
+            slots: KVVec::from_elem(core::ptr::null_mut(), pages, GFP_KERNEL)?,
             ..Self::empty()
         })
     }
