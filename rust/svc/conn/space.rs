@@ -32,7 +32,6 @@ use kernel::sync::{
         Full,
         Relaxed, //
     },
-    barrier::smp_mb,
     Arc, //
 };
 use svcrdma_proto::space::Standing;
@@ -103,9 +102,9 @@ impl Space {
     /// Returns true if the caller, which has released pages, must wake nfsd.
     #[inline]
     pub(crate) fn should_wake(&self) -> bool {
-        // Either this load sees the flag, or the thread that sets it sees the released pages.
-        smp_mb(Full);
-        self.needs_wake.load(Relaxed) && self.needs_wake.xchg(false, Full)
+        // A full barrier: either this sees the flag, or the thread that sets it sees the released
+        // pages.
+        self.needs_wake.xchg(false, Full)
     }
 
     /// Returns true if nfsd may take another Call. Calls `on_refused` at the first refusal since
