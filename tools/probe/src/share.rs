@@ -133,10 +133,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Share {
-    /// Makes the Calls of all connections, the small peer's first.
+    /// Makes the Calls of all connections, the small peer's first. Connects one after the other,
+    /// because a server may refuse an address that has many requests to connect at a time.
     fn run(&self, target: &SocketAddr, all: &[Calls]) -> Result<()> {
         thread::scope(|scope| {
-            let start = |(nth, calls)| scope.spawn(move || self.make(target, nth, calls));
+            let start = |(nth, calls)| {
+                let running = scope.spawn(move || self.make(target, nth, calls));
+                while self.ready.load(Ordering::Relaxed) <= nth && !running.is_finished() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                running
+            };
             let running: Vec<_> = all.iter().enumerate().map(start).collect();
             // All threads are joined before the first error is returned.
             let done: Vec<Result> = running.into_iter().map(joined).collect();
