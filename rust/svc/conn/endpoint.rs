@@ -122,6 +122,9 @@ pub(crate) struct Endpoint {
     /// The callbacks to the client.
     #[pin]
     pub(crate) callbacks: Callbacks,
+    /// True if work waits for room in the send queue. Set after the lock of that is released, so it
+    /// may be out of date for a moment.
+    is_full: AtomicFlag,
     /// The pages that the Replies hold.
     space: Arc<Space>,
     /// The most credits that the Receive queue has room for.
@@ -189,6 +192,7 @@ impl Endpoint {
                 failed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
                 callbacks <- Callbacks::new(),
+                is_full: AtomicFlag::new(false),
                 space,
                 max_credits,
                 quota <- new_spinlock!(quota, "svcrdma quota"),
@@ -220,6 +224,12 @@ impl Endpoint {
         }
     }
 
+    /// Returns true if work waited for room in the send queue when work was last posted.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
+    }
+
     /// Counts what was posted. Closes the connection after an error.
     #[inline]
     pub(crate) fn count(&self, posting: Posting) {
@@ -229,6 +239,10 @@ impl Endpoint {
         }
         if posting.read > 0 {
             counters.read_bytes.add(posting.read);
+        }
+        let is_full = matches!(posting.stop, Stop::Full);
+        if is_full != self.is_full() {
+            self.is_full.store(is_full, Relaxed);
         }
         match posting.stop {
             Stop::Idle => {}

@@ -16,6 +16,7 @@ use crate::svc::lane::reply::{
     Kind,
     Reply, //
 };
+use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
     chain::Chain,
@@ -40,6 +41,9 @@ pub(crate) enum Work {
         reply: KBox<Reply>,
         /// True if the Call uses a credit, until the last work request of the Reply is built.
         has_credit: bool,
+        /// The Call of a Reply that has to wait, until the last work request is built: a peer that
+        /// takes no Replies finds no Receive buffer for more Calls.
+        call: Cell<Option<Call>>,
     },
 }
 
@@ -72,10 +76,13 @@ impl work::Work for Work {
     #[inline]
     fn on_built(&self, account: &mut Account) {
         if let Work::Reply {
-            has_credit: true, ..
+            has_credit, call, ..
         } = self
         {
-            account.credits.on_end();
+            if *has_credit {
+                account.credits.on_end();
+            }
+            call.set(None);
         }
     }
 
@@ -84,18 +91,25 @@ impl work::Work for Work {
         let Work::Reply {
             mut reply,
             has_credit,
+            call,
         } = self
         else {
             return Some(self);
         };
         if reply.kind() != Kind::Reply || reply.holds_pages() || account.is_full() {
-            return Some(Work::Reply { reply, has_credit });
+            return Some(Work::Reply {
+                reply,
+                has_credit,
+                call,
+            });
         }
         account.space.put(reply.pages());
         reply.reset();
-        account
-            .keep(reply)
-            .map(|reply| Work::Reply { reply, has_credit })
+        account.keep(reply).map(|reply| Work::Reply {
+            reply,
+            has_credit,
+            call,
+        })
     }
 
     fn holds_resources(&self) -> bool {

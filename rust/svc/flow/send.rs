@@ -22,6 +22,7 @@ use crate::svc::{
         Taken, //
     },
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -179,12 +180,17 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
 /// Drops `call` and queues `reply`, or returns `reply` to the pool if the connection is closing.
 ///
 /// Dropping the Call posts its Receive buffer again. This precedes the Reply, which lets the peer
-/// send another message.
+/// send another message. A Reply that has to wait keeps its Call until then.
 fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
     endpoint.connection.counters.replies.inc();
     let has_credit = core::mem::replace(&mut call.has_credit, false);
-    drop(call);
-    if let Err(Work::Reply { reply, .. }) = endpoint.submit(Work::Reply { reply, has_credit }) {
+    let call = Cell::new(Some(call).filter(|_| endpoint.is_full()));
+    let work = Work::Reply {
+        reply,
+        has_credit,
+        call,
+    };
+    if let Err(Work::Reply { reply, .. }) = endpoint.submit(work) {
         endpoint.connection.domain.pool.put_reply(reply);
     }
     endpoint.on_replied();
@@ -201,6 +207,7 @@ pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
         true => match endpoint.submit(Work::Reply {
             reply: call,
             has_credit: false,
+            call: Cell::new(None),
         }) {
             Err(Work::Reply { reply: call, .. }) => {
                 endpoint.callbacks.end();
