@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the processor writes to the sink of a Call: copies of inline bytes, and zeroes.
+//! Fills: the bytes that the processor writes to the sink of a Call, copied or zero.
 
 use crate::header::{
     Kind,

@@ -49,7 +49,7 @@ pub(crate) struct Balance {
     pub(crate) backed: u32,
 }
 
-/// What a Reply begins with.
+/// The context and the grant that a Reply begins with.
 pub(crate) struct Start {
     /// The context, if one is idle.
     pub(crate) context: Option<KBox<Reply>>,

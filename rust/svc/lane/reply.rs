@@ -61,7 +61,7 @@ pub(crate) enum Kind {
     Callback,
 }
 
-/// What a Reply takes of its results.
+/// The part of the results that a Reply takes.
 pub(crate) struct Taken {
     /// The range of the results that has all bytes whose pages are taken.
     pub(crate) range: Range<u32>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the protocol crate does for one RPC, in the steps in which the transport does it.
+//! The steps of the protocol crate for one RPC, as the transport performs them.
 //!
 //! Each step of [`Rpc`] calls the same functions as the function of rust/svc that its comment
 //! names. The Calls are messages of the Linux client, in NFS version 4.2.
