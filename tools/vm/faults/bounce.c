@@ -10,6 +10,8 @@
  * listed   how many ranges of lists are mapped
  * singles  how many other mappings exist
  * fail     how many of the next lists cannot be mapped
+ * owners   set to warn if memory that the device writes is synced for the one that owns it already;
+ *          Linux's client does so
  *
  * The kernel log has a warning if a mapping is undone or synced that was not made like that.
  */
@@ -39,6 +41,7 @@ struct mapping {
 	void *start;
 	size_t size;
 	enum dma_data_direction dir;
+	bool owned_by_cpu;
 	/* Which of the numbers above it counts in. */
 	int *kind;
 	int count;
@@ -50,10 +53,12 @@ static struct platform_device *pdev;
 
 static unsigned int lists, fail;
 static int listed, singles;
+static bool owners;
 module_param(lists, uint, 0444);
 module_param(listed, int, 0444);
 module_param(singles, int, 0444);
 module_param(fail, uint, 0644);
+module_param(owners, bool, 0444);
 
 static bool reaches_device(enum dma_data_direction dir) { return dir != DMA_FROM_DEVICE; }
 static bool reaches_cpu(enum dma_data_direction dir) { return dir != DMA_TO_DEVICE; }
@@ -254,8 +259,11 @@ static void sync_for_cpu(struct device *dev, dma_addr_t addr, size_t size, enum 
 {
 	struct mapping *mapping = find(addr, dir);
 
-	if (mapping && !WARN_ON(size > mapping->size) && reaches_cpu(dir))
-		to_memory(mapping, size);
+	if (!mapping || WARN_ON(size > mapping->size) || !reaches_cpu(dir))
+		return;
+	WARN_ON(owners && mapping->owned_by_cpu);
+	mapping->owned_by_cpu = true;
+	to_memory(mapping, size);
 }
 
 static void sync_for_device(struct device *dev, dma_addr_t addr, size_t size,
@@ -265,10 +273,13 @@ static void sync_for_device(struct device *dev, dma_addr_t addr, size_t size,
 
 	if (!mapping || WARN_ON(size > mapping->size))
 		return;
-	if (reaches_device(dir))
+	if (reaches_device(dir)) {
 		to_buffer(mapping, size);
-	else
-		give_to_device(mapping);
+		return;
+	}
+	WARN_ON(owners && !mapping->owned_by_cpu);
+	mapping->owned_by_cpu = false;
+	give_to_device(mapping);
 }
 
 static size_t max_mapping_size(struct device *dev) { return MOST; }
