@@ -15,10 +15,10 @@ use core::sync::atomic::{
 
 /// A number, or a flag, that one thread at a time changes.
 ///
-/// A lock, or the order of events, keeps two threads from changing it at a time; otherwise a change
-/// may be lost. Any thread may read it. Reads and writes are those of `READ_ONCE` and `WRITE_ONCE`:
-/// they are not torn, and they order no other access. For relaxed loads and stores, all that is used
-/// here, the memory models of Rust and of the kernel agree.
+/// A lock, or the order of events, keeps two threads from changing it at a time; otherwise one of
+/// two changes may be lost. Any thread may read it. Reads and writes are those of `READ_ONCE` and
+/// `WRITE_ONCE`: they are not torn, and they order no other access. For relaxed loads and stores,
+/// all that is used here, the memory models of Rust and of the kernel agree.
 #[derive(Default)]
 pub struct Figure<T: Plain>(T::Cell);
 

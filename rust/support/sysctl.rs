@@ -7,8 +7,15 @@
 //! C headers: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h),
 //! [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
-use core::ptr::NonNull;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicI64,
+        Ordering, //
+    },
+};
 use kernel::{
+    ffi::c_void,
     prelude::*,
     str::CStr,
     sync::{
@@ -58,6 +65,13 @@ impl Counter {
     pub fn dec(&self) {
         self.0.add(-1, Relaxed);
     }
+
+    /// Sets the value of a counter that [`Files::refresh`] keeps.
+    pub fn set(&self, value: u64) {
+        // INVARIANT: Not negative.
+        self.0
+            .store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
+    }
 }
 
 /// A number that an administrator can change at run time, within bounds.
@@ -66,7 +80,7 @@ impl Counter {
 ///
 /// The value is within the bounds.
 pub struct Limit {
-    value: Atomic<i64>,
+    value: AtomicI64,
     min: i64,
     max: i64,
 }
@@ -81,7 +95,7 @@ impl Limit {
         assert!(min <= default && default <= max);
         // INVARIANT: `default` was checked above.
         Self {
-            value: Atomic::new(default as i64),
+            value: AtomicI64::new(default as i64),
             min: min as i64,
             max: max as i64,
         }
@@ -90,7 +104,9 @@ impl Limit {
     /// Returns the value. Any context.
     #[inline]
     pub fn get(&self) -> u32 {
-        u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
+        // As a `Figure`: a plain load, because the path of a Call reads several limits.
+        // CAST: Within the bounds by the type invariant.
+        self.value.load(Ordering::Relaxed) as u32
     }
 }
 
@@ -99,6 +115,8 @@ impl Limit {
 pub enum Value<'a> {
     /// A counter; the file is read-only.
     Counter(&'a Counter),
+    /// A counter that [`Files::refresh`] sets before each read; the file is read-only.
+    Refreshed(&'a Counter),
     /// A limit; the file can be written.
     Limit(&'a Limit),
     /// A limit that is set elsewhere; the file is read-only.
@@ -117,6 +135,8 @@ pub struct Entry<'a> {
 // `proc_doulongvec_minmax` works on `unsigned long`.
 const _: () = assert!(size_of::<Atomic<i64>>() == size_of::<c_ulong>());
 const _: () = assert!(align_of::<Atomic<i64>>() == align_of::<c_ulong>());
+const _: () = assert!(size_of::<AtomicI64>() == size_of::<c_ulong>());
+const _: () = assert!(align_of::<AtomicI64>() == align_of::<c_ulong>());
 
 impl Entry<'_> {
     /// Returns the C structure of the file.
@@ -124,8 +144,21 @@ impl Entry<'_> {
     /// `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data` as one `unsigned long`.
     /// On the 64-bit kernels that this module supports, that has the size and the alignment of an
     /// `i64`. The handler keeps the value between `extra1` and `extra2`, which it only reads.
-    fn table(&self) -> bindings::ctl_table {
+    ///
+    /// `files` is the owner of the files.
+    fn table<F: Files>(&self, files: &Arc<F>) -> bindings::ctl_table {
         let (data, mode, min, max) = match self.value {
+            Value::Refreshed(c) => {
+                return bindings::ctl_table {
+                    procname: self.name.as_char_ptr(),
+                    data: c.0.as_ptr().cast(),
+                    maxlen: size_of::<i64>() as c_int,
+                    mode: 0o444,
+                    proc_handler: Some(refreshed::<F>),
+                    extra1: Arc::as_ptr(files).cast_mut().cast(),
+                    ..pin_init::zeroed()
+                }
+            }
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
             Value::Limit(l) => (l.value.as_ptr(), 0o644, Some(&l.min), Some(&l.max)),
             Value::Shown(l) => (l.value.as_ptr(), 0o444, None, None),
@@ -148,6 +181,32 @@ impl Entry<'_> {
     }
 }
 
+/// Reads a file of [`Value::Refreshed`].
+///
+/// # Safety
+///
+/// The kernel calls this with an entry that [`Entry::table`] has made for an `F`, and with a buffer
+/// of `*lenp` bytes.
+unsafe extern "C" fn refreshed<F: Files>(
+    table: *const bindings::ctl_table,
+    write: c_int,
+    buffer: *mut c_void,
+    lenp: *mut usize,
+    ppos: *mut bindings::loff_t,
+) -> c_int {
+    // SAFETY: `extra1` is the owner of the files, which lives until the directory is removed.
+    unsafe { &*(*table).extra1.cast::<F>() }.refresh();
+    let plain = bindings::ctl_table {
+        // SAFETY: By the safety requirements of this function.
+        data: unsafe { (*table).data },
+        maxlen: size_of::<i64>() as c_int,
+        mode: 0o444,
+        ..pin_init::zeroed()
+    };
+    // SAFETY: `data` is a number of the owner of the files. The rest is what the kernel has passed.
+    unsafe { bindings::proc_doulongvec_minmax(&plain, write, buffer, lenp, ppos) }
+}
+
 /// A type whose numbers are shown in a directory below `/proc/sys`.
 pub trait Files: Send + Sync + 'static {
     /// The path of the directory, below `/proc/sys`.
@@ -159,6 +218,10 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// `ENOMEM`.
     fn files(&self) -> Result<KVec<Entry<'_>>>;
+
+    /// Sets the counters of [`Value::Refreshed`]. Called before each read of such a file, in process
+    /// context. Calls may overlap.
+    fn refresh(&self) {}
 }
 
 /// A registered directory below `/proc/sys`. Dropping it removes the directory and waits for
@@ -193,7 +256,7 @@ impl<F: Files> Sysctl<F> {
     pub unsafe fn register(net: *mut bindings::net, files: Arc<F>) -> Result<Self> {
         let mut table = KVec::new();
         for entry in files.files()?.iter() {
-            table.push(entry.table(), GFP_KERNEL)?;
+            table.push(entry.table(&files), GFP_KERNEL)?;
         }
         // SAFETY: The path is static. The table is on the heap, and its numbers are static or in
         // the shared `files`, so all of them stay until `drop`. So does `net`, by the safety
