@@ -40,6 +40,7 @@ pub enum Flag {
 }
 
 impl Flag {
+    #[inline]
     fn bit(self) -> u32 {
         match self {
             Flag::Conn => bindings::XPT_CONN,
@@ -132,6 +133,7 @@ impl<T: Send> Inbox<T> {
     ///
     /// Returns the item in [`Refused::Closed`] if the inbox is closed, and in [`Refused::Full`] if
     /// the inbox is full.
+    #[inline]
     pub fn push(&self, item: T) -> Result<(), Refused<T>> {
         let mut inner = self.inner.lock();
         if inner.closed {
@@ -149,6 +151,7 @@ impl<T: Send> Inbox<T> {
     ///
     /// sunrpc's tables of operations call this before `accept` and `recvfrom`. A class calls it to
     /// empty the inbox of a transport that never came into being.
+    #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut inner = self.inner.lock();
         let item = inner.items.pop();

@@ -46,12 +46,14 @@ impl<'a> Results<'a> {
     /// # Safety
     ///
     /// - `rqst` is the argument of `xpo_sendto`.
+    #[inline]
     pub(super) unsafe fn new(rqst: Rqst<'a>) -> Self {
         // INVARIANT: By the safety requirements of this function.
         Self(rqst)
     }
 
     /// Returns the C structure of the request.
+    #[inline]
     fn raw(&self) -> *mut bindings::svc_rqst {
         self.0.raw()
     }
@@ -82,12 +84,14 @@ impl<'a> Results<'a> {
     }
 
     /// Returns `rq_res`.
+    #[inline]
     fn result(&self) -> *mut bindings::xdr_buf {
         // SAFETY: The request is live by the invariant of `Rqst`.
         unsafe { &raw mut (*self.raw()).rq_res }
     }
 
     /// Returns the lengths of the parts.
+    #[inline]
     fn result_parts(&self) -> ResultParts {
         let res = self.result();
         // SAFETY: The request is live, and only the current thread uses it.
@@ -110,7 +114,7 @@ impl<'a> Results<'a> {
             let from = iov_base.cast::<u8>().wrapping_add(at).cast();
             // SAFETY: The head has four bytes from `at` on.
             word = unsafe { core::ptr::read_unaligned(from) };
-        } else if self.copy_result(at, &mut word) != word.len() {
+        } else if self.copy_parts(at, &mut word) != word.len() {
             return None;
         }
         Some(u32::from_be_bytes(word))
@@ -118,7 +122,23 @@ impl<'a> Results<'a> {
 
     /// Copies the results from byte `at` on to `out`. Returns the number of copied bytes, which is
     /// less than the length of `out` if the results end before.
+    #[inline]
     pub fn copy_result(&self, at: usize, out: &mut [u8]) -> usize {
+        // SAFETY: The request is live, and only the current thread uses it.
+        let bindings::kvec { iov_base, iov_len } = unsafe { (*self.result()).head[0] };
+        let len = out.len();
+        if at.saturating_add(len) > iov_len {
+            return self.copy_parts(at, out);
+        }
+        let from = iov_base.cast::<u8>().wrapping_add(at);
+        // SAFETY: The head has `len` bytes from `at` on. `out` is exclusively borrowed, so it does
+        // not overlap with the results.
+        unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), len) };
+        len
+    }
+
+    /// As [`Self::copy_result`], of bytes that are not all in the head.
+    fn copy_parts(&self, at: usize, out: &mut [u8]) -> usize {
         let mut done: usize = 0;
         while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
             let Some((from, len)) = self.result_run(at.saturating_add(done)) else {
@@ -319,6 +339,7 @@ impl<'a> Results<'a> {
     /// A class calls this after it has copied the results. sunrpc then neither releases nor
     /// allocates pages. Does nothing if a page of the results is also used elsewhere, such as in
     /// the page cache.
+    #[inline]
     pub fn keep_result_pages(self) {
         // SAFETY: The request is live, and only the current thread uses it.
         let (slots, next) = unsafe { ((*self.raw()).rq_respages, (*self.raw()).rq_next_page) };

@@ -105,6 +105,7 @@ impl<'a> Rqst<'a> {
     /// # Safety
     ///
     /// - Calls of the request's transport are of type `C`.
+    #[inline]
     pub(super) unsafe fn take_call<C: Context>(&mut self) -> Option<C> {
         // SAFETY: By the type invariant.
         let ctxt = unsafe { &raw mut (*self.raw()).rq_xprt_ctxt };
@@ -117,6 +118,7 @@ impl<'a> Rqst<'a> {
     }
 
     /// Stores `call` in the request.
+    #[inline]
     pub(super) fn put_call<C: Context>(&mut self, call: C) {
         // SAFETY: By the type invariant the request is live, and only the current thread uses it.
         unsafe { (*self.raw()).rq_xprt_ctxt = call.into_raw() };
@@ -124,6 +126,7 @@ impl<'a> Rqst<'a> {
 
     /// Stores the Call in the request, so that the Call's memory stays valid until nfsd has
     /// processed it. Returns the length of the Call in bytes.
+    #[inline]
     pub(super) fn hand_over<C: Context>(&mut self, delivered: Delivered<'_, C>) -> c_int {
         self.put_call(delivered.call);
         // CAST: A Call is at most 4 MiB and a few pages.
@@ -139,6 +142,7 @@ impl<'a> Rqst<'a> {
     ///
     /// Ranges are cut to the message, and lengths to the pages of the stream. So the lengths in
     /// `rq_arg` are always consistent.
+    #[inline]
     pub fn deliver<C: Context>(mut self, call: C, arg: Arg<'_>) -> Delivered<'a, C> {
         let (message, len) = call.message_raw();
         let part = |range: Range<usize>| {
@@ -192,6 +196,7 @@ impl<'a> Rqst<'a> {
     }
 
     /// Returns the thread's page array from entry `first` on, which is 0 or 1.
+    #[inline]
     fn pages(&self, first: usize) -> *mut *mut bindings::page {
         // SAFETY: By the type invariant the array is live; it has more than two entries.
         unsafe { (*self.raw()).rq_pages.add(first) }
