@@ -83,6 +83,11 @@ impl Supply {
         self.live
     }
 
+    /// Returns the number of buffers in a batch.
+    pub fn batch(&self) -> u32 {
+        self.batch
+    }
+
     /// Sets the target to the buffers for `credits` credits and `callbacks` replies to callbacks.
     /// Returns the number of buffers that have to be made. Buffers beyond the target become spare
     /// when they are returned.
@@ -111,6 +116,7 @@ impl Supply {
     }
 
     /// Takes a returned buffer and decides on its fate.
+    #[inline]
     pub fn on_returned(&mut self) -> Next {
         if self.live > self.target {
             self.live = self.live.saturating_sub(1);
@@ -124,6 +130,7 @@ impl Supply {
     }
 
     /// Notes that `count` waiting buffers were posted.
+    #[inline]
     pub fn on_posted(&mut self, count: u32) {
         self.waiting = self.waiting.saturating_sub(count);
     }

@@ -14,6 +14,7 @@ use crate::{
         map_page,
         Direction, //
     },
+    receive_returns::Aligned, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -48,7 +49,8 @@ pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 
 /// A Receive buffer.
 ///
-/// Its pool's lock protects `wr.next`, `index` and `lent`, except that a completion sets `lent`.
+/// Its pool's lock protects `wr.next`, `index` and `lent`, except that a completion sets `lent`. The
+/// thread that returns the buffer sets `below`.
 /// The owner of the buffer at the moment may use the page, `len` and `state`: the device while the
 /// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool`, `start` and `sge` do not
 /// change.
@@ -70,9 +72,12 @@ pub(super) struct Buffer<S: State> {
     pub(super) index: usize,
     /// The length of the message in bytes.
     pub(super) len: usize,
-    /// True if the buffer belongs to a `Receive`.
+    /// True if the buffer belongs to a `Receive`, or is returned and the pool has not taken it.
     pub(super) lent: bool,
+    /// The next buffer in the list of returned buffers.
+    pub(super) below: *mut Self,
     pub(super) state: S,
+    _aligned: [Aligned; 0],
 }
 
 impl<S: State> Buffer<S> {
@@ -111,6 +116,8 @@ impl<S: State> Buffer<S> {
                 index: Self::NOWHERE,
                 len: 0,
                 lent: false,
+                below: core::ptr::null_mut(),
+                _aligned: [],
                 state: S::default(),
             }),
             GFP_KERNEL,

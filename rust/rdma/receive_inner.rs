@@ -11,14 +11,18 @@ use crate::{
         Done,
         State, //
     },
-    receive_chain::ReceiveChain, //
+    receive_chain::ReceiveChain,
+    receive_returns::Returned, //
 };
 use core::ptr::NonNull;
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use svcrdma_proto::receives::Supply;
+use svcrdma_proto::receives::{
+    Next,
+    Supply, //
+};
 
 /// The receive queue that buffers are posted to.
 pub(super) enum Queue {
@@ -90,6 +94,28 @@ impl<S: State> Inner<S> {
         // SAFETY: By the safety requirements of this function. Buffers in the table are live.
         unsafe { self.chain.push(buffer) };
         self.supply.on_made();
+    }
+
+    /// Takes returned buffers, and makes them wait to be posted to `qp`, or spare.
+    ///
+    /// # Safety
+    ///
+    /// - `qp` is live.
+    /// - The buffers are in the table, in no list, and nobody else uses them. They are mapped for the
+    ///   device of `qp`.
+    pub(super) unsafe fn take_back(&mut self, returned: Returned<S>, qp: NonNull<bindings::ib_qp>) {
+        for buffer in returned {
+            // SAFETY: By the safety requirements of this function.
+            unsafe { (*buffer.as_ptr()).lent = false };
+            // SAFETY: By the safety requirements of this function.
+            unsafe { Buffer::sync_for_device(buffer, qp) };
+            let list = match self.supply.on_returned() {
+                Next::Spare => &mut self.spare,
+                Next::Wait | Next::Post => &mut self.chain,
+            };
+            // SAFETY: By the safety requirements of this function.
+            unsafe { list.push(buffer) };
+        }
     }
 
     /// Removes a buffer from the table. The last buffer of the table moves to its index.

@@ -8,12 +8,13 @@
 //! |---|---|---|
 //! | waiting | the chain of buffers to post | posted, once the chain is posted |
 //! | posted | the receive queue of the queue pair | lent, when its Receive completes |
-//! | lent | a [`Receive`](crate::receive::Receive) | waiting or spare, when that is dropped |
+//! | lent | a [`Receive`](crate::receive::Receive) | returned, when that is dropped |
+//! | returned | the list of returned buffers | waiting or spare, when a batch was returned |
 //! | spare | the list of spare buffers | waiting, if needed; freed by [`ReceivePool::trim`] |
 //!
-//! [`Supply`](svcrdma_proto::receives::Supply) decides the number of buffers, and when the chain is
-//! posted. When the queue pair is destroyed, buffers that are not lent are freed. A lent buffer is
-//! unmapped then, and freed when its `Receive` is dropped.
+//! [`Supply`](svcrdma_proto::receives::Supply) decides the number of buffers, and the size of a batch.
+//! When the queue pair is destroyed, buffers that are not lent are freed. A lent buffer is unmapped
+//! then, and freed when its `Receive` is dropped.
 //!
 //! # References
 //!
@@ -24,7 +25,8 @@
 //! # Locking
 //!
 //! One spinlock for each pool, under which no other lock is taken. Buffers are allocated, mapped
-//! and freed outside of it.
+//! and freed outside of it. The list of returned buffers needs no lock to add one, so that most
+//! messages take none.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -36,10 +38,13 @@ use crate::{
         Done,
         State, //
     },
-    receive_chain::ReceiveChain,
     receive_inner::{
         Inner,
         Queue, //
+    },
+    receive_returns::{
+        Closed,
+        Returns, //
     },
 };
 use core::ptr::NonNull;
@@ -48,6 +53,7 @@ use kernel::{
     prelude::*,
     sync::{
         Arc,
+        ArcBorrow,
         SpinLock, //
     },
 };
@@ -55,10 +61,9 @@ use support::{
     compat,
     figure::Figure, //
 };
-use svcrdma_proto::receives::Next;
 
 /// A buffer that nobody else uses, and the protection domain that it is mapped for.
-type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
+pub(super) type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 
 /// The Receive buffers of one connection.
 ///
@@ -101,16 +106,20 @@ type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 ///   its `pool` points to.
 /// - Each buffer in `table` is live, and its `index` is its index in `table`.
 /// - It is mapped for `pd`.
-/// - It is posted, in `chain`, in `spare`, `lent` and owned by a `Receive`, or, once the pool is
-///   closed, none of these.
+/// - It is posted, in `chain`, in `spare`, in `returns`, owned by a `Receive`, or, once the pool is
+///   closed, none of these. Those in `returns` and those of a `Receive` are `lent`.
 /// - A buffer of this pool that is not in `table` is `lent` and not mapped.
 #[pin_data]
 pub struct ReceivePool<S: State> {
     #[pin]
-    inner: SpinLock<Inner<S>>,
+    pub(super) inner: SpinLock<Inner<S>>,
+    /// The returned buffers. Closed once the queue pair is destroyed.
+    pub(super) returns: Returns<S>,
+    /// Returned buffers that are taken together. Changed under the lock.
+    batch: Figure<u32>,
     /// Receives that have completed; wraps around. The worker of the completion queue counts them.
-    completed: Figure<u32>,
-    budget: Arc<Budget>,
+    pub(super) completed: Figure<u32>,
+    pub(super) budget: Arc<Budget>,
     /// The largest number of buffers.
     max: usize,
 }
@@ -127,6 +136,8 @@ impl<S: State> ReceivePool<S> {
         Arc::pin_init(
             pin_init!(Self {
                 inner <- new_spinlock!(inner, "svcrdma receives"),
+                returns: Returns::new(),
+                batch: Figure::default(),
                 completed: Figure::default(),
                 budget,
                 max,
@@ -176,11 +187,18 @@ impl<S: State> ReceivePool<S> {
         callbacks: u32,
         limit: Option<u32>,
     ) -> (u32, Result) {
-        let missing = self.inner.lock().supply.aim(credits, callbacks);
+        let missing = {
+            let mut inner = self.inner.lock();
+            let missing = inner.supply.aim(credits, callbacks);
+            self.batch.set(inner.supply.batch());
+            missing
+        };
         let made = (0..missing).try_for_each(|_| self.make(limit));
         let mut inner = self.inner.lock();
-        Self::post(&mut inner);
-        (inner.supply.settle(), made)
+        self.post(&mut inner);
+        let backed = inner.supply.settle();
+        self.batch.set(inner.supply.batch());
+        (backed, made)
     }
 
     /// Takes a spare buffer or allocates one, and makes it wait to be posted. May sleep. Errors are
@@ -223,14 +241,18 @@ impl<S: State> ReceivePool<S> {
         Err(ENODEV)
     }
 
-    /// Posts the waiting buffers.
-    fn post(inner: &mut Inner<S>) {
+    /// Takes the returned buffers, and posts all that wait. Does nothing unless the pool is open:
+    /// [`Self::give_back`] takes the returned buffers then.
+    fn post(&self, inner: &mut Inner<S>) {
         let Queue::Open(qp, _) = inner.queue else {
             return;
         };
         // SAFETY: The queue pair is live: it closes the pool before it is destroyed, under the lock
-        // that the caller holds. By the type invariant the buffers are mapped for its device. They
-        // are freed by `give_back`, after the queue pair is destroyed.
+        // that the caller holds. The list has given the buffers up. They are in the table, as
+        // `give_back` alone removes those that are lent, so they are mapped for its device.
+        unsafe { inner.take_back(self.returns.take(), qp) };
+        // SAFETY: The queue pair is live, as above. By the type invariant the buffers are mapped for
+        // its device. They are freed by `give_back`, after the queue pair is destroyed.
         let count = unsafe { inner.chain.post(qp) };
         inner.supply.on_posted(count);
         inner.posted = inner.posted.wrapping_add(count);
@@ -253,29 +275,6 @@ impl<S: State> ReceivePool<S> {
         // lock is held.
         unsafe { inner.remove(buffer) };
         Some((buffer, inner.pd.clone()))
-    }
-
-    /// Unmaps and frees a buffer, and then drops its reference to the pool. Does not sleep.
-    ///
-    /// # Safety
-    ///
-    /// - `buffer` is a live buffer of a `ReceivePool<S>`. It is not in the table, and nobody else
-    ///   uses it.
-    /// - It is mapped for `pd`, or not mapped if `pd` is `None`.
-    // Out of line: rarely needed.
-    #[inline(never)]
-    unsafe fn free(buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
-        // SAFETY: The buffer is live, and its reference is taken out once, as the buffer is freed
-        // below.
-        let pool = unsafe { Arc::from_raw((*buffer.as_ptr()).pool.cast::<Self>()) };
-        if let Some(pd) = pd {
-            // SAFETY: By the safety requirements of this function.
-            unsafe { Buffer::unmap(buffer, pd) };
-        }
-        // SAFETY: Nobody else uses the buffer by the safety requirements of this function.
-        // `Buffer::new` has made it from a `KBox`.
-        drop(unsafe { KBox::from_raw(buffer.as_ptr()) });
-        pool.budget.put();
     }
 
     /// Returns true if buffers are mapped for `pd`.
@@ -307,57 +306,6 @@ impl<S: State> ReceivePool<S> {
         self.inner.lock().queue = Queue::Closed;
     }
 
-    /// Unmaps all buffers, and frees those that are not lent. May sleep.
-    ///
-    /// # Safety
-    ///
-    /// - The pool is closed.
-    /// - Its queue pair is destroyed, and all completions of the queue pair were handled.
-    pub(super) unsafe fn give_back(&self) {
-        {
-            let mut inner = self.inner.lock();
-            inner.chain = ReceiveChain::new();
-            inner.spare = ReceiveChain::new();
-            inner.posted = self.completed.get();
-        }
-        // SAFETY: By the safety requirements of this function.
-        while let Some((buffer, pd)) = unsafe { self.take_any() } {
-            // SAFETY: `take_any` has removed the buffer from the table. It is not lent, the lists
-            // were emptied above, and the queue pair is destroyed, so nobody else uses it. It is
-            // mapped for `pd`.
-            unsafe { Self::free(buffer, pd.as_deref()) };
-        }
-        let pd = self.inner.lock().pd.take();
-        drop(pd);
-    }
-
-    /// Removes buffers from the table until it finds one that is not lent, and returns that. Unmaps
-    /// the lent buffers.
-    ///
-    /// # Safety
-    ///
-    /// The requirements of [`Self::give_back`].
-    unsafe fn take_any(&self) -> Option<Mapped<S>> {
-        let mut inner = self.inner.lock();
-        loop {
-            let buffer = inner.table.pop()?;
-            let raw = buffer.as_ptr();
-            // SAFETY: The buffer was in the table, so it is live. All completions were handled, so
-            // none sets `lent`; it is cleared only under the lock, which is held.
-            if !unsafe { (*raw).lent } {
-                return Some((buffer, inner.pd.clone()));
-            }
-            // SAFETY: The buffer is live, as it is lent. `index` changes only under the lock, and
-            // its `Receive` does not read it.
-            unsafe { (*raw).index = Buffer::<S>::NOWHERE };
-            if let Some(pd) = &inner.pd {
-                // SAFETY: The buffer is mapped for `pd` by the type invariant, and not posted, as
-                // it is lent.
-                unsafe { Buffer::unmap(buffer, pd) };
-            }
-        }
-    }
-
     /// Notes that the Receive of a buffer has completed. Only the worker of the completion queue
     /// calls this, which handles one completion at a time.
     #[inline]
@@ -365,46 +313,31 @@ impl<S: State> ReceivePool<S> {
         self.completed.add(1);
     }
 
-    /// Takes a buffer back from a `Receive`. Posts the waiting buffers if they make a batch. Does
-    /// not sleep.
+    /// Takes a buffer back from a `Receive`. If it completes a batch, posts all buffers that wait.
+    /// Does not sleep.
     ///
     /// # Safety
     ///
     /// `buffer` is a live buffer of a `ReceivePool<S>`, is `lent`, and nobody else uses it.
+    #[inline]
     pub(super) unsafe fn recycle(buffer: NonNull<Buffer<S>>) {
-        let raw = buffer.as_ptr();
-        // SAFETY: The buffer is live, and has a reference to the pool. Whoever frees the buffer needs
-        // the lock of the pool, so the pool lives until the lock is released below; `spin_unlock`
-        // accesses nothing afterwards.
-        let pool = unsafe { &*(*raw).pool.cast::<Self>() };
-        let mut inner = pool.inner.lock();
-        // SAFETY: The buffer is live by the safety requirements of this function; `index` changes
-        // only under the lock, which is held.
-        if unsafe { (*raw).index } == Buffer::<S>::NOWHERE {
-            drop(inner);
-            // SAFETY: Nobody else uses the buffer. It is not in the table, so it is not mapped by
-            // the type invariant.
-            unsafe { Self::free(buffer, None) };
-            return;
+        // SAFETY: The buffer is live, and has a reference to the pool.
+        let pool = unsafe { ArcBorrow::from_raw((*buffer.as_ptr()).pool.cast::<Self>()) };
+        // Once the buffer is in the list, nothing but this reference keeps the pool.
+        let reference = || Arc::from(pool);
+        // SAFETY: By the safety requirements of this function. A lent buffer is in no list.
+        match unsafe { pool.returns.push(buffer, pool.batch.get(), reference) } {
+            Ok(None) => {}
+            Ok(Some(pool)) => pool.post_batch(),
+            // SAFETY: By the safety requirements of this function.
+            Err(Closed) => unsafe { Self::end(buffer) },
         }
-        // SAFETY: The buffer is live, and the lock is held.
-        unsafe { (*raw).lent = false };
-        let Queue::Open(qp, _) = inner.queue else {
-            // `give_back` finds the buffer in the table and frees it.
-            return;
-        };
-        // SAFETY: The queue pair is live, as the pool is open under the lock. The buffer is in the
-        // table, so it is mapped for the device of the queue pair, and nobody else uses it.
-        unsafe { Buffer::sync_for_device(buffer, qp) };
-        let next = inner.supply.on_returned();
-        let list = match next {
-            Next::Spare => &mut inner.spare,
-            Next::Wait | Next::Post => &mut inner.chain,
-        };
-        // SAFETY: The buffer was lent, so it is in no list. Nobody else uses it.
-        unsafe { list.push(buffer) };
-        if next == Next::Post {
-            Self::post(&mut inner);
-        }
+    }
+
+    /// Posts the buffers that wait.
+    // Out of line: for one message of a batch.
+    #[inline(never)]
+    fn post_batch(&self) {
+        self.post(&mut self.inner.lock());
     }
 }
