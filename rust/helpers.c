@@ -4,6 +4,7 @@
  * header of what they wrap, and decide nothing.
  */
 #include <linux/cpumask.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -26,6 +27,14 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <svcrdma_helpers.h>
+
+/* linux/jiffies.h */
+
+/* Returns the milliseconds since the boot, without the time that the host was suspended. */
+u64 svcrdma_helper_uptime_ms(void)
+{
+	return jiffies64_to_msecs(get_jiffies_64() - INITIAL_JIFFIES);
+}
 
 /* linux/mm.h */
 

@@ -18,6 +18,10 @@
 //! A client that exceeds its grant finds no buffer for its next message and harms only itself. The
 //! server enforces the room for Calls alone.
 //!
+//! The receive path counts the Calls in [`Arrivals`], without the lock that protects [`Credits`]: it
+//! needs only the number of Calls that have ended. The functions of [`Credits`] get a copy of the
+//! arrivals that includes each Call which they are called for.
+//!
 //! Messages other than Calls cost no credit. A client may send as many unsolicited ones as Calls,
 //! plus a fixed number.
 
@@ -35,60 +39,97 @@ pub struct Overrun;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unasked;
 
+/// The Calls that have arrived from a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrivals {
+    /// The number of Calls; wraps around.
+    pub calls: u32,
+    /// The credits that the client asked for last.
+    pub requested: u32,
+}
+
+impl Arrivals {
+    /// Counts a received Call that asks for `requested` credits, if `ended` Calls have ended and the
+    /// server has room for `room` unanswered Calls. `requested` is `None` for a malformed message
+    /// that may be a Call, whose credits are not used (RFC 8167, section 4.1).
+    ///
+    /// `ended` may be an older number, which makes the room smaller.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Overrun`] if the server has no room for the Call, which is not counted then.
+    #[inline]
+    pub fn on_call(
+        &mut self,
+        requested: impl Into<Option<u32>>,
+        ended: u32,
+        room: u32,
+    ) -> Result<(), Overrun> {
+        if self.calls.wrapping_sub(ended) >= room.max(1) {
+            return Err(Overrun);
+        }
+        self.calls = self.calls.wrapping_add(1);
+        self.requested = requested.into().unwrap_or(self.requested);
+        Ok(())
+    }
+}
+
 /// Credits of a connection.
 ///
 /// # Invariants
 ///
 /// - `grant` is at least 1.
 /// - `grant` and `held` are at most `backed`.
-/// - `unanswered` is at most `room`, and `slack` at most [`SLACK`].
+/// - `slack` is at most [`SLACK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// The largest grant that the next Reply may carry.
     grant: u32,
-    /// The credits that the client asked for last.
-    requested: u32,
     /// The limit at the time of the last Reply.
     limit: u32,
     /// Credits that Receive buffers back.
     backed: u32,
-    /// The most unanswered Calls that the server has room for.
-    room: u32,
-    /// Calls whose Reply was not posted.
-    unanswered: u32,
-    /// The most Calls that were unanswered at a time since the last look.
+    /// Calls that have ended: their Reply was posted, or they got none. Wraps around.
+    ended: u32,
+    /// The most Calls that were unanswered when one got its Reply, since the last look.
     peak: u32,
-    /// Calls since the last look.
-    calls: u32,
+    /// Calls that had arrived at the last look.
+    looked: u32,
     /// The largest grant that the client may still be using if it has received all Replies.
     held: u32,
     /// Replies that wait to be posted, so that the client cannot have received them.
     waiting: u32,
     /// Set when more buffers were requested; cleared when buffers were made and by each look.
     has_asked: bool,
-    /// Unsolicited messages that the client may still send.
+    /// Unsolicited messages that the client could send when `slack_at` Calls had arrived. Each later
+    /// Call allows one more.
     slack: u32,
+    slack_at: u32,
 }
 
 impl Credits {
     /// Returns the credits of a new connection: [`START`], at most `limit` and at least 1, all
-    /// backed by buffers. The server has room for `room` unanswered Calls.
-    pub fn new(limit: u32, room: u32) -> Self {
+    /// backed by buffers. No Call has arrived.
+    pub fn new(limit: u32) -> (Self, Arrivals) {
         let grant = START.min(limit).max(1);
-        Self {
+        let credits = Self {
             grant,
-            requested: grant,
             limit,
             backed: grant,
-            room: room.max(1),
-            unanswered: 0,
+            ended: 0,
             peak: 0,
-            calls: 0,
+            looked: 0,
             held: grant,
             waiting: 0,
             has_asked: false,
             slack: SLACK,
-        }
+            slack_at: 0,
+        };
+        let arrivals = Arrivals {
+            calls: 0,
+            requested: grant,
+        };
+        (credits, arrivals)
     }
 
     /// Returns the largest grant that the next Reply may carry.
@@ -96,9 +137,16 @@ impl Credits {
         self.grant
     }
 
+    /// Returns the number of Calls that have ended; wraps around.
+    #[inline]
+    pub fn ended(&self) -> u32 {
+        self.ended
+    }
+
     /// Returns the number of unanswered Calls.
-    pub fn unanswered(&self) -> u32 {
-        self.unanswered
+    #[inline]
+    pub fn unanswered(&self, arrivals: Arrivals) -> u32 {
+        arrivals.calls.wrapping_sub(self.ended)
     }
 
     /// Returns the credits that Receive buffers back.
@@ -111,59 +159,61 @@ impl Credits {
         self.held
     }
 
-    /// Counts a received Call that asks for `requested` credits. `requested` is `None` for a
-    /// malformed message that may be a Call, whose credits are not used (RFC 8167, section 4.1).
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Overrun`] if the server has no room for the Call, which is not counted then.
-    pub fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
-        if self.unanswered >= self.room {
-            return Err(Overrun);
-        }
-        self.unanswered = self.unanswered.saturating_add(1);
-        self.peak = self.peak.max(self.unanswered);
-        self.calls = self.calls.saturating_add(1);
-        self.slack = self.slack.saturating_add(1).min(SLACK);
-        self.requested = requested.into().unwrap_or(self.requested);
-        Ok(())
-    }
-
     /// Returns the grant for the Reply to a Call: at least 1, and otherwise at most `limit`. The
     /// Call stays unanswered until [`Self::on_end`].
-    pub fn on_reply(&mut self, limit: u32) -> u32 {
+    #[inline]
+    pub fn on_reply(&mut self, arrivals: Arrivals, limit: u32) -> u32 {
         self.limit = limit;
-        let grown = self.grant.saturating_add(u32::from(self.is_used()));
+        self.peak = self.peak.max(self.unanswered(arrivals));
+        // At most as many wait as are unanswered.
+        self.waiting = self.waiting.wrapping_add(1);
+        let most = limit.min(arrivals.requested);
+        if self.grant != self.backed || most != self.backed {
+            return self.adjust(arrivals);
+        }
+        // The client has all that limit, request and buffers allow: nothing changes.
+        // INVARIANT: `grant` is at most `backed`.
+        self.held = self.grant;
+        self.grant
+    }
+
+    /// Adjusts the grant for a Reply, and returns it.
+    #[inline(never)]
+    fn adjust(&mut self, arrivals: Arrivals) -> u32 {
+        let grown = self.grant.saturating_add(u32::from(self.is_used(arrivals)));
         // INVARIANT: At least 1, as `backed` is; at most `backed`.
-        self.grant = grown.min(self.ceiling()).min(self.backed);
-        let granted = self.grant.min(self.requested).max(1);
+        self.grant = grown.min(self.ceiling(arrivals)).min(self.backed);
+        let granted = self.grant.min(arrivals.requested).max(1);
         // Each Reply ends one Call, so a client with a larger grant comes down by one to this
         // grant.
         self.held = granted.max(self.held.saturating_sub(1));
-        self.waiting = self.waiting.saturating_add(1);
         granted
     }
 
     /// Returns the largest grant that limit and request allow, regardless of buffers.
-    fn ceiling(&self) -> u32 {
-        self.limit.min(self.requested.max(START)).max(1)
+    #[inline]
+    fn ceiling(&self, arrivals: Arrivals) -> u32 {
+        self.limit.min(arrivals.requested.max(START)).max(1)
     }
 
     /// Returns the number of credits that should be backed: twice the present one for a client that
     /// uses nearly all of it.
-    pub fn wanted(&self) -> u32 {
+    pub fn wanted(&self, arrivals: Arrivals) -> u32 {
+        let most = self.ceiling(arrivals);
         let is_near = self.grant.saturating_add(self.backed / 4) >= self.backed;
-        if !is_near || !self.is_used() {
+        if most <= self.backed || !is_near || !self.is_used(arrivals) {
             return self.backed;
         }
-        let doubled = self.backed.saturating_mul(2);
-        doubled.min(self.ceiling()).max(self.backed)
+        self.backed.saturating_mul(2).min(most)
     }
 
     /// Returns true if buffers for more credits should be made now: once until buffers were made or
     /// until the next look.
-    pub fn asks_for_more(&mut self) -> bool {
-        let asks = !self.has_asked && self.wanted() > self.backed;
+    #[inline]
+    pub fn asks_for_more(&mut self, arrivals: Arrivals) -> bool {
+        // No Reply could grant more.
+        let is_full = self.grant >= self.limit.min(arrivals.requested);
+        let asks = !is_full && !self.has_asked && self.wanted(arrivals) > self.backed;
         self.has_asked |= asks;
         asks
     }
@@ -181,34 +231,43 @@ impl Credits {
     /// # Errors
     ///
     /// Returns [`Unasked`] if the client has sent too many.
-    pub fn on_unasked(&mut self) -> Result<(), Unasked> {
-        self.slack = self.slack.checked_sub(1).ok_or(Unasked)?;
-        Ok(())
+    pub fn on_unasked(&mut self, arrivals: Arrivals) -> Result<(), Unasked> {
+        let allowed = arrivals.calls.wrapping_sub(self.slack_at);
+        let slack = self.slack.saturating_add(allowed).min(SLACK);
+        self.slack_at = arrivals.calls;
+        self.slack = slack.saturating_sub(1);
+        match slack {
+            0 => Err(Unasked),
+            _ => Ok(()),
+        }
     }
 
     /// Returns true if the client has used all of its grant since the last look.
-    fn is_used(&self) -> bool {
-        self.calls.max(self.peak) >= self.grant
+    #[inline]
+    fn is_used(&self, arrivals: Arrivals) -> bool {
+        let calls = arrivals.calls.wrapping_sub(self.looked);
+        calls.max(self.peak).max(self.unanswered(arrivals)) >= self.grant
     }
 
     /// Ends a Call: its Reply is posted, or the Call never gets a Reply. In the second case a Reply
     /// that still waits is taken for posted, and the client counts one Call more than the server.
+    #[inline]
     pub fn on_end(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.ended = self.ended.wrapping_add(1);
         self.waiting = self.waiting.saturating_sub(1);
     }
 
     /// Looks at the client and begins the next interval. If the client did not use its grant, the
     /// next Replies grant less, and the client needs fewer buffers once it knows. Returns the
     /// number of credits that should be backed.
-    pub fn look(&mut self) -> u32 {
-        let wanted = match self.is_used() {
-            true => self.wanted(),
+    pub fn look(&mut self, arrivals: Arrivals) -> u32 {
+        let wanted = match self.is_used(arrivals) {
+            true => self.wanted(arrivals),
             false => self.shrink(),
         };
         self.has_asked = false;
-        self.calls = 0;
-        self.peak = self.unanswered;
+        self.looked = arrivals.calls;
+        self.peak = self.unanswered(arrivals);
         wanted
     }
 
@@ -231,14 +290,75 @@ mod tests {
 
     const LIMIT: u32 = 128;
 
-    /// Returns the credits of a connection with room for 8 Calls more than the limit.
-    fn begin(limit: u32) -> Credits {
-        Credits::new(limit, limit.saturating_add(8))
+    /// A client, and room for its Calls.
+    struct Client {
+        credits: Credits,
+        arrivals: Arrivals,
+        room: u32,
+    }
+
+    impl Client {
+        fn new(limit: u32, room: u32) -> Self {
+            let (credits, arrivals) = Credits::new(limit);
+            Self {
+                credits,
+                arrivals,
+                room,
+            }
+        }
+
+        fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
+            let ended = self.credits.ended();
+            self.arrivals.on_call(requested, ended, self.room)
+        }
+
+        fn on_reply(&mut self, limit: u32) -> u32 {
+            self.credits.on_reply(self.arrivals, limit)
+        }
+
+        fn asks_for_more(&mut self) -> bool {
+            self.credits.asks_for_more(self.arrivals)
+        }
+
+        fn wanted(&self) -> u32 {
+            self.credits.wanted(self.arrivals)
+        }
+
+        fn on_unasked(&mut self) -> Result<(), Unasked> {
+            self.credits.on_unasked(self.arrivals)
+        }
+
+        fn look(&mut self) -> u32 {
+            self.credits.look(self.arrivals)
+        }
+
+        fn unanswered(&self) -> u32 {
+            self.credits.unanswered(self.arrivals)
+        }
+    }
+
+    impl core::ops::Deref for Client {
+        type Target = Credits;
+
+        fn deref(&self) -> &Credits {
+            &self.credits
+        }
+    }
+
+    impl core::ops::DerefMut for Client {
+        fn deref_mut(&mut self) -> &mut Credits {
+            &mut self.credits
+        }
+    }
+
+    /// Returns a client with room for 8 Calls more than the limit.
+    fn begin(limit: u32) -> Client {
+        Client::new(limit, limit.saturating_add(8))
     }
 
     /// Makes `count` Calls of a client that keeps `depth` Calls unanswered, or as many as it may.
     /// Buffers are made on request for up to `most` credits.
-    fn load(credits: &mut Credits, depth: u32, count: u32, most: u32) -> u32 {
+    fn load(credits: &mut Client, depth: u32, count: u32, most: u32) -> u32 {
         let mut granted = credits.grant();
         for _ in 0..count {
             while credits.unanswered() < depth.min(granted) {
@@ -246,7 +366,8 @@ mod tests {
             }
             granted = credits.on_reply(LIMIT);
             if credits.asks_for_more() {
-                credits.set_backed(credits.wanted().min(most));
+                let wanted = credits.wanted().min(most);
+                credits.set_backed(wanted);
             }
             credits.on_end();
         }
@@ -316,7 +437,8 @@ mod tests {
                 credits.on_reply(limit);
                 credits.on_end();
                 if credits.asks_for_more() {
-                    credits.set_backed(credits.wanted());
+                    let wanted = credits.wanted();
+                    credits.set_backed(wanted);
                 }
                 assert!(credits.backed() <= limit.min(requested).max(START));
             }
@@ -357,19 +479,19 @@ mod tests {
     fn waiting_replies_keep_their_buffers() {
         let mut credits = begin(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
-        credits.look();
+        while credits.unanswered() > 0 {
+            credits.on_end();
+        }
         for _ in 0..6 {
             credits.look();
         }
-        for _ in 0..10 {
-            credits.on_reply(5);
+        for _ in 0..5 {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+            credits.on_reply(LIMIT);
         }
-        assert_eq!(credits.held(), LIMIT - 10);
-        credits.calls = 0;
-        credits.peak = 0;
+        assert_eq!(credits.held(), LIMIT - 5);
         assert_eq!(credits.look(), LIMIT);
         credits.on_end();
-        credits.peak = 0;
         assert_eq!(credits.look(), LIMIT - 1);
     }
 
@@ -428,13 +550,30 @@ mod tests {
 
     #[test]
     fn a_limit_of_zero_is_one_credit() {
-        let mut credits = Credits::new(0, 0);
+        let mut credits = Client::new(0, 0);
         assert_eq!(credits.on_call(1), Ok(()));
         assert_eq!(credits.on_call(1), Err(Overrun));
         assert_eq!(credits.on_reply(0), 1);
-        // More ends than Calls would be a bug of the server; the counter must not wrap around.
-        credits.on_end();
         credits.on_end();
         assert_eq!(credits.unanswered(), 0);
+    }
+
+    #[test]
+    fn the_numbers_of_calls_wrap_around() {
+        let mut credits = begin(LIMIT);
+        credits.credits = Credits {
+            ended: u32::MAX - 1,
+            looked: u32::MAX - 1,
+            slack_at: u32::MAX - 1,
+            ..credits.credits
+        };
+        credits.arrivals.calls = u32::MAX - 1;
+        let plain = load(&mut begin(LIMIT), 4, 100, LIMIT);
+        assert_eq!(load(&mut credits, 4, 100, LIMIT), plain);
+        assert_eq!((credits.unanswered(), credits.on_unasked()), (3, Ok(())));
+        for _ in 3..LIMIT + 8 {
+            assert_eq!(credits.on_call(9), Ok(()));
+        }
+        assert_eq!(credits.on_call(9), Err(Overrun));
     }
 }

@@ -53,6 +53,14 @@ pub fn reply(plan: &ReplyPlan, view: &View<'_>, credits: u32, out: &mut [u8]) ->
     at.checked_add(lists.len())
 }
 
+/// Changes the grant in a message that [`reply`] or [`error`] has written.
+#[inline]
+pub fn set_credits(message: &mut [u8], credits: u32) {
+    if let Some(word) = message.get_mut(8..12) {
+        word.copy_from_slice(&credits.to_be_bytes());
+    }
+}
+
 /// Writes an RDMA_ERROR into `out`. Returns its length in bytes: 28 for ERR_VERS, 20 for ERR_CHUNK.
 /// Returns `None` if there is nothing to send or `out` is too small.
 pub fn error(answer: Answer, credits: u32, out: &mut [u8]) -> Option<usize> {
@@ -93,6 +101,8 @@ mod tests {
         let words = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
         assert_eq!(out[..19], words);
         assert_eq!((out[19], out[20]), (2, 0xff));
+        set_credits(&mut out, 0x0506_0708);
+        assert_eq!(out[4..16], [0, 0, 0, 1, 5, 6, 7, 8, 0, 0, 0, 4]);
         // ERR_VERS has the version of the refused message (RFC 8166, section 4.5).
         let version = Answer::Version { xid, version: 9 };
         assert_eq!(error(version, 3, &mut out), Some(28));

@@ -8,12 +8,13 @@ use core::ops::DerefMut;
 ///
 /// # Invariants
 ///
-/// - `head` is the index of a slot, or 0 without slots.
+/// - `head` and `end` are indices of slots, or 0 without slots.
 /// - Each of the `len` slots from `head` on, wrapping at the end of `slots`, holds an item; the
-///   other slots are empty.
+///   other slots are empty. `end` is the slot behind these.
 pub struct Ring<S> {
     slots: S,
     head: usize,
+    end: usize,
     len: usize,
 }
 
@@ -26,21 +27,25 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         Self {
             slots,
             head: 0,
+            end: 0,
             len: 0,
         }
     }
 
     /// Returns the number of items.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns true if there is no item.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns true if no slot is empty.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.len == self.slots.len()
     }
@@ -50,24 +55,26 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
     /// # Errors
     ///
     /// Returns the item if no slot is empty.
+    #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.is_full() {
-            return Err(item);
+        match self.slots.get_mut(self.end) {
+            Some(slot) if slot.is_none() => *slot = Some(item),
+            _ => return Err(item),
         }
-        let end = self.behind_head(self.len);
-        match self.slots.get_mut(end) {
-            Some(slot) => *slot = Some(item),
-            None => return Err(item),
-        }
-        self.len = self.len.saturating_add(1);
+        // INVARIANT: The slot was empty, so it was the one behind all items.
+        self.end = self.behind(self.end);
+        // At most the number of slots.
+        self.len = self.len.wrapping_add(1);
         Ok(())
     }
 
     /// Removes and returns the first item.
+    #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.head)?.take()?;
-        self.head = self.behind_head(1);
-        self.len = self.len.saturating_sub(1);
+        // INVARIANT: There was an item.
+        self.head = self.behind(self.head);
+        self.len = self.len.wrapping_sub(1);
         Some(item)
     }
 
@@ -84,10 +91,13 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.slots.get_mut(self.head)?.as_mut()
     }
 
-    /// Returns the index of the slot `n` slots behind the head. `n` is at most the number of slots.
-    fn behind_head(&self, n: usize) -> usize {
-        let slot = self.head.saturating_add(n);
-        slot.checked_sub(self.slots.len()).unwrap_or(slot)
+    /// Returns the index of the slot behind `slot`.
+    #[inline]
+    fn behind(&self, slot: usize) -> usize {
+        match slot.wrapping_add(1) {
+            behind if behind < self.slots.len() => behind,
+            _ => 0,
+        }
     }
 }
 

@@ -9,13 +9,17 @@
 ///
 /// # Invariants
 ///
-/// `outstanding` is at most `depth`; `oldest` is less than `depth`, or 0 if that is 0.
+/// - `outstanding` is at most `depth`.
+/// - `oldest` and `free` are less than `depth`, or 0 if that is 0.
+/// - `free` is `outstanding` slots behind `oldest` in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqSlots {
     /// Entries that can be outstanding at a time.
     depth: u32,
     /// Slot of the oldest outstanding entry, or of the next entry if none is outstanding.
     oldest: u32,
+    /// Slot of the next entry.
+    free: u32,
     /// Entries that were posted and have not completed.
     outstanding: u32,
 }
@@ -26,6 +30,7 @@ impl SqSlots {
         Self {
             depth,
             oldest: 0,
+            free: 0,
             outstanding: 0,
         }
     }
@@ -33,7 +38,14 @@ impl SqSlots {
     /// Returns the number of entries that can be posted.
     #[inline]
     pub fn room(&self) -> u32 {
-        self.depth.saturating_sub(self.outstanding)
+        // Does not wrap by the type invariant.
+        self.depth.wrapping_sub(self.outstanding)
+    }
+
+    /// Returns the slot of the next entry that is posted.
+    #[inline]
+    pub fn free(&self) -> usize {
+        self.free as usize
     }
 
     /// Returns the number of outstanding entries.
@@ -57,8 +69,15 @@ impl SqSlots {
     /// Returns the slot of the entry that was posted last, if an entry is outstanding.
     #[inline]
     pub fn last(&self) -> Option<usize> {
-        let before = self.outstanding.checked_sub(1)?;
-        Some(self.behind(self.oldest, before) as usize)
+        if self.is_empty() {
+            return None;
+        }
+        let end = if self.free == 0 {
+            self.depth
+        } else {
+            self.free
+        };
+        Some(end.wrapping_sub(1) as usize)
     }
 
     /// Adds `n` entries in successive slots. No two outstanding entries have the same slot. Returns
@@ -68,8 +87,10 @@ impl SqSlots {
         if n > self.room() {
             return None;
         }
-        let first = self.behind(self.oldest, self.outstanding);
-        self.outstanding = self.outstanding.saturating_add(n);
+        let first = self.free;
+        // INVARIANT: There is room for `n` entries, so the number is at most `depth`.
+        self.free = self.behind(first, n);
+        self.outstanding = self.outstanding.wrapping_add(n);
         Some(first as usize)
     }
 
@@ -84,7 +105,8 @@ impl SqSlots {
         };
         let before = match slot.checked_sub(self.oldest) {
             Some(before) => before,
-            None => self.depth.saturating_sub(self.oldest).saturating_add(slot),
+            // Does not wrap, as `slot` is less than `oldest`, which is less than `depth`.
+            None => self.depth.wrapping_sub(self.oldest).wrapping_add(slot),
         };
         match before < self.outstanding {
             true => before.saturating_add(1),
@@ -92,20 +114,19 @@ impl SqSlots {
         }
     }
 
-    /// Retires the oldest outstanding entry. Returns its slot, or `None` if nothing is outstanding.
+    /// Retires the `n` oldest outstanding entries, or all if there are fewer.
     #[inline]
-    pub fn retire(&mut self) -> Option<usize> {
-        let oldest = self.oldest()?;
-        // INVARIANT: `behind` returns a slot, and an entry was outstanding.
-        self.oldest = self.behind(self.oldest, 1);
-        self.outstanding = self.outstanding.saturating_sub(1);
-        Some(oldest)
+    pub fn retire(&mut self, n: u32) {
+        let n = n.min(self.outstanding);
+        // INVARIANT: `behind` returns a slot, and `n` entries were outstanding.
+        self.oldest = self.behind(self.oldest, n);
+        self.outstanding = self.outstanding.wrapping_sub(n);
     }
 
     /// Returns the slot behind `slot` in the ring.
     #[inline]
     pub fn next(&self, slot: usize) -> usize {
-        match slot.saturating_add(1) {
+        match slot.wrapping_add(1) {
             next if next < self.depth as usize => next,
             _ => 0,
         }
@@ -114,10 +135,11 @@ impl SqSlots {
     /// Returns the slot `n` slots behind `slot` in the ring. `n` is at most `depth`.
     #[inline]
     fn behind(&self, slot: u32, n: u32) -> u32 {
-        let left = self.depth.saturating_sub(slot);
+        let left = self.depth.wrapping_sub(slot);
         match n.checked_sub(left) {
             Some(n) => n,
-            None => slot.saturating_add(n),
+            // Less than `depth`, as `n` is less than `left`.
+            None => slot.wrapping_add(n),
         }
     }
 }
@@ -134,7 +156,7 @@ pub struct Signals {
 
 impl Signals {
     /// The most successive Sends that are unsignalled.
-    pub const MAX_UNSIGNALLED: u32 = 3;
+    pub const MAX_UNSIGNALLED: u32 = 15;
 
     /// Returns the state before the first Send.
     pub fn new() -> Self {
@@ -143,12 +165,13 @@ impl Signals {
 
     /// Returns true if the next Send is signalled. A Send that holds more than its send buffer
     /// always is.
+    #[inline]
     pub fn next(&mut self, holds_resources: bool) -> bool {
         let signalled = holds_resources || self.unsignalled >= Self::MAX_UNSIGNALLED;
-        self.unsignalled = if signalled {
-            0
-        } else {
-            self.unsignalled.saturating_add(1)
+        self.unsignalled = match signalled {
+            true => 0,
+            // At most `MAX_UNSIGNALLED`.
+            false => self.unsignalled.wrapping_add(1),
         };
         signalled
     }
@@ -177,12 +200,16 @@ mod tests {
                     slot = queue.next(slot);
                 }
             } else {
-                assert_eq!(queue.retire(), model.pop_front());
+                queue.retire(n);
+                model.drain(..model.len().min(n as usize));
             }
             assert_eq!(queue.room() as usize, depth as usize - model.len());
             assert_eq!(queue.is_empty(), model.is_empty());
             assert_eq!(queue.oldest(), model.front().copied());
             assert_eq!(queue.last(), model.back().copied());
+            if let Some(last) = queue.last() {
+                assert_eq!(queue.free(), queue.next(last));
+            }
             for slot in 0..depth as usize + 1 {
                 let at = model.iter().position(|other| *other == slot);
                 assert_eq!(queue.up_to(slot) as usize, at.map_or(0, |at| at + 1));
@@ -201,13 +228,15 @@ mod tests {
     fn a_deep_queue_wraps() {
         let mut queue = SqSlots {
             oldest: u32::MAX - 2,
+            free: u32::MAX - 2,
             ..SqSlots::new(u32::MAX)
         };
         assert_eq!(queue.post(4), Some(u32::MAX as usize - 2));
         assert_eq!((queue.up_to(0), queue.up_to(1), queue.up_to(2)), (3, 4, 0));
-        assert_eq!(queue.retire(), Some(u32::MAX as usize - 2));
-        assert_eq!(queue.retire(), Some(u32::MAX as usize - 1));
-        assert_eq!((queue.retire(), queue.oldest()), (Some(0), Some(1)));
+        queue.retire(2);
+        assert_eq!(queue.oldest(), Some(0));
+        queue.retire(1);
+        assert_eq!(queue.oldest(), Some(1));
         assert_eq!(queue.post(u32::MAX - 1), Some(2));
         assert_eq!((queue.room(), queue.post(1)), (0, None));
     }
@@ -215,26 +244,26 @@ mod tests {
     #[test]
     fn a_queue_of_depth_zero_has_no_room() {
         let mut queue = SqSlots::new(0);
+        queue.retire(1);
         assert_eq!(
-            (queue.room(), queue.post(1), queue.retire()),
+            (queue.room(), queue.post(1), queue.oldest()),
             (0, None, None)
         );
         assert_eq!((queue.up_to(0), queue.next(5)), (0, 0));
     }
 
     #[test]
-    fn every_fourth_small_send_is_signalled() {
+    fn every_sixteenth_small_send_is_signalled() {
         let mut signals = Signals::new();
-        let first: Vec<bool> = (0..8).map(|_| signals.next(false)).collect();
-        let no = false;
-        assert_eq!(first, [no, no, no, true, no, no, no, true]);
-        assert_eq!(
-            [no, no, true, no].map(|holds| signals.next(holds)),
-            [no, no, true, no]
-        );
-        assert_eq!(
-            [no, no, no].map(|holds| signals.next(holds)),
-            [no, no, true]
-        );
+        let mut signalled = |holds: [bool; 40]| {
+            let signalled = holds.map(|holds| signals.next(holds)).into_iter();
+            let places = signalled.zip(1..).filter(|(signalled, _)| *signalled);
+            places.map(|(_, place)| place).collect::<Vec<u32>>()
+        };
+        assert_eq!(signalled([false; 40]), [16, 32]);
+        // Eight were not signalled since the last one.
+        let mut holds = [false; 40];
+        holds[2] = true;
+        assert_eq!(signalled(holds), [3, 19, 35]);
     }
 }

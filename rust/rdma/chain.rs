@@ -70,10 +70,11 @@ pub struct Chain<'b, 'm> {
 }
 
 impl<'b, 'm> Chain<'b, 'm> {
-    /// Begins an empty chain in `buffers` for the work that `claim` belongs to.
+    /// Begins an empty chain in `buffers` for the work that `claim` belongs to. Its work requests
+    /// get the slots from `slot` on.
     #[inline]
-    pub(super) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim) -> Self {
-        buffers.clear();
+    pub(super) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim, slot: usize) -> Self {
+        buffers.clear(slot);
         Self {
             buffers,
             claim,
@@ -194,12 +195,8 @@ impl<'b, 'm> Chain<'b, 'm> {
         };
         let entries = buffers.entries_for(page_region, direction, range);
         if entries.len > 0 {
-            let mut wr: bindings::ib_rdma_wr = crate::zeroed();
-            wr.wr.opcode = opcode;
-            wr.remote_addr = remote.addr;
-            wr.rkey = remote.key;
             // The chain borrows the page region, whose segments the entries may be.
-            buffers.add_with(Request::rdma(wr), entries);
+            buffers.add_with(Request::rdma(opcode, remote.addr, remote.key), entries);
             if let Rdma::Read = rdma {
                 // CAST: A page region has fewer than 2^32 bytes.
                 buffers.count_read(entries.len as u32);
@@ -215,7 +212,7 @@ impl<'b, 'm> Chain<'b, 'm> {
         let has_room = !self.is_full();
         if has_room {
             let start = self.buffers.start();
-            let wr = Request::new(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE);
+            let wr = Request::rdma(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, 0, 0);
             self.buffers.add(wr, start);
         }
         has_room
@@ -226,6 +223,7 @@ impl<'b, 'm> Chain<'b, 'm> {
     /// Returns false, and adds nothing, if the chain is full, if the message needs more
     /// scatter/gather entries than a work request may have, or if its memory is not mapped for this
     /// protection domain.
+    #[inline]
     pub fn send<R: Iterator<Item = Range<usize>>>(&mut self, message: Message<'m, R>) -> bool {
         if self.is_full() {
             return false;

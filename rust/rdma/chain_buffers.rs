@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The arrays of work requests and scatter/gather entries that a chain is built in.
+//! The arrays of work requests and scatter/gather entries that a chain is built in, and the slots
+//! of the send queue by which its work requests complete.
 //!
 //! A queue pair allocates the arrays once and builds all of its chains in them: a driver copies
 //! what it needs while it posts. A [`SendQueue`](crate::send_queue::SendQueue) uses them under its
@@ -33,18 +34,43 @@ pub(super) union Request {
 }
 
 impl Request {
-    /// Creates a work request that has no fields beside those of `struct ib_send_wr`, or zeros in
-    /// them.
+    /// Creates a work request that has no fields beside those of `struct ib_send_wr`.
+    #[inline]
     pub(super) fn new(opcode: bindings::ib_wr_opcode) -> Self {
-        let mut rdma: bindings::ib_rdma_wr = crate::zeroed();
-        rdma.wr.opcode = opcode;
-        Self::rdma(rdma)
+        Self {
+            wr: ManuallyDrop::new(Self::plain(opcode)),
+        }
     }
 
     /// Creates an RDMA Read or an RDMA Write.
-    pub(super) fn rdma(wr: bindings::ib_rdma_wr) -> Self {
+    #[inline]
+    pub(super) fn rdma(opcode: bindings::ib_wr_opcode, remote_addr: u64, rkey: u32) -> Self {
+        let wr = Self::plain(opcode);
         Self {
-            rdma: ManuallyDrop::new(wr),
+            rdma: ManuallyDrop::new(bindings::ib_rdma_wr {
+                wr,
+                remote_addr,
+                rkey,
+            }),
+        }
+    }
+
+    /// Returns a `struct ib_send_wr` with zeros in all other fields. It names them one by one,
+    /// because zeroing the whole union first costs as much as the rest of a chain.
+    #[inline]
+    fn plain(opcode: bindings::ib_wr_opcode) -> bindings::ib_send_wr {
+        bindings::ib_send_wr {
+            next: core::ptr::null_mut(),
+            __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 {
+                wr_cqe: ManuallyDrop::new(core::ptr::null_mut()),
+            },
+            sg_list: core::ptr::null_mut(),
+            num_sge: 0,
+            opcode,
+            send_flags: 0,
+            ex: bindings::ib_send_wr__bindgen_ty_2 {
+                invalidate_rkey: ManuallyDrop::new(0),
+            },
         }
     }
 
@@ -56,31 +82,49 @@ impl Request {
     }
 
     /// Returns the part that all kinds begin with.
+    #[inline]
     pub(super) fn common(&mut self) -> &mut bindings::ib_send_wr {
         // SAFETY: Each variant of the `repr(C)` union begins with a `struct ib_send_wr`.
         unsafe { &mut self.wr }
     }
 }
 
+/// A slot of the send queue. A completion identifies its work request by the slot.
+#[repr(C)]
+pub(super) struct Slot {
+    /// The first field, so that a pointer to it points to the slot.
+    pub(super) cqe: bindings::ib_cqe,
+    pub(super) index: usize,
+}
+
 /// The arrays that a chain is built in.
 ///
 /// # Invariants
 ///
-/// - `wrs` and `sges` never grow beyond the capacity that they are made with.
-/// - The entries of each work request are in `sges`, or in a page region that the chain borrows.
+/// - `wrs` and `sges` never grow beyond the capacity that they are made with, and `slots` does not
+///   change. So their memory does not move.
+/// - Each work request in `wrs` refers to entries in `sges` or in a page region that the chain
+///   borrows, to a slot in `slots`, and to the work request behind it, if there is one.
+/// - `slot` is less than the number of slots, unless that is 0.
 pub(super) struct ChainBuffers {
     wrs: KVec<Request>,
     sges: KVec<bindings::ib_sge>,
+    slots: KVec<Slot>,
+    /// The slot of the next work request.
+    slot: usize,
     max_sge: usize,
     max_read_sge: usize,
     /// True if the device takes only registered memory as the sink of an RDMA Read (iWARP).
     needs_registration: bool,
     /// Bytes of the RDMA Reads in the chain.
     bytes_read: u32,
+    /// The local key of `pd`.
+    key: u32,
     pd: Arc<Pd>,
 }
 
-// SAFETY: Pointers in `wrs` are set while a chain is built and are not used after it is posted.
+// SAFETY: Pointers in `wrs` are set while a chain is built and are not used after it is posted. Those
+// in `slots` refer to functions.
 unsafe impl Send for ChainBuffers {}
 
 /// The scatter/gather entries of a work request.
@@ -112,9 +156,11 @@ impl Entries {
 
 impl ChainBuffers {
     /// Allocates room for `wrs` work requests of up to `max_sge` entries each; RDMA Reads have up
-    /// to `max_read_sge`. May sleep.
+    /// to `max_read_sge`. Work requests complete to `slots`, one for each that can be posted. May
+    /// sleep.
     pub(super) fn new(
         pd: &Arc<Pd>,
+        slots: KVec<Slot>,
         wrs: usize,
         max_sge: usize,
         max_read_sge: usize,
@@ -123,47 +169,65 @@ impl ChainBuffers {
         Ok(Self {
             wrs: KVec::with_capacity(wrs, GFP_KERNEL)?,
             sges: KVec::with_capacity(wrs.saturating_mul(max_sge), GFP_KERNEL)?,
+            slots,
+            slot: 0,
             max_sge,
             max_read_sge: max_read_sge.min(max_sge),
             needs_registration: pd.needs_registration(),
             bytes_read: 0,
+            key: pd.local_key(),
             pd: pd.clone(),
         })
     }
 
-    /// Removes all work requests and entries.
-    pub(super) fn clear(&mut self) {
+    /// Removes all work requests and entries. The next work request gets the slot `slot`, which is
+    /// less than [`Self::depth`], and those behind it get the slots that follow, in a ring.
+    #[inline]
+    pub(super) fn clear(&mut self, slot: usize) {
         self.wrs.clear();
         self.sges.clear();
+        // INVARIANT: Less than the number of slots, or 0.
+        self.slot = if slot < self.slots.len() { slot } else { 0 };
         self.bytes_read = 0;
     }
 
+    /// Returns the number of slots.
+    pub(super) fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Returns the protection domain of the queue pair.
+    #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns the number of work requests in the chain.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.wrs.len()
     }
 
     /// Returns true if there is no room for another work request.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.wrs.len() == self.wrs.capacity()
     }
 
     /// Returns the bytes of the RDMA Reads in the chain.
+    #[inline]
     pub(super) fn bytes_read(&self) -> u32 {
         self.bytes_read
     }
 
     /// Counts bytes of an RDMA Read.
+    #[inline]
     pub(super) fn count_read(&mut self, bytes: u32) {
         self.bytes_read = self.bytes_read.saturating_add(bytes);
     }
 
     /// Returns the index of the next entry, at which the next work request begins.
+    #[inline]
     pub(super) fn start(&self) -> usize {
         self.sges.len()
     }
@@ -174,26 +238,40 @@ impl ChainBuffers {
     }
 
     /// Adds a work request whose entries are those from `start` on. The chain must not be full.
+    #[inline]
     pub(super) fn add(&mut self, wr: Request, start: usize) {
         let entries = self.entries(start, 0);
         self.add_with(wr, entries);
     }
 
     /// Adds a work request with `entries`. The chain must not be full.
+    #[inline]
     pub(super) fn add_with(&mut self, mut wr: Request, entries: Entries) {
+        let common = wr.common();
         // CAST: A work request has at most `max_sge` entries.
-        wr.common().num_sge = entries.count as c_int;
-        // Some drivers read the first entry even if there is none (irdma,
-        // `irdma_uk_rdma_write`).
-        wr.common().sg_list = match entries.count {
+        common.num_sge = entries.count as c_int;
+        // Some drivers read the first entry even if there is none (irdma, `irdma_uk_rdma_write`).
+        common.sg_list = match entries.count {
             0 => core::ptr::null_mut(),
             _ => entries.first.cast_mut(),
         };
-        // INVARIANT: The entries are in `sges`, or were borrowed for the chain.
-        let _ = self.wrs.push_within_capacity(wr);
+        let slot = self.slots.as_ptr().wrapping_add(self.slot);
+        // CAST: `cqe` is the first field of the `repr(C)` slot. The RDMA core does not write to it.
+        common.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(slot.cast_mut().cast());
+        let this = self.wrs.as_mut_ptr().wrapping_add(self.wrs.len());
+        if let Some(before) = self.wrs.last_mut() {
+            before.common().next = this.cast();
+        }
+        // INVARIANT: The entries are in `sges`, or were borrowed for the chain. The other pointers
+        // refer to the arrays. A slot is less than their number.
+        if self.wrs.push_within_capacity(wr).is_ok() {
+            let slot = self.slot.wrapping_add(1);
+            self.slot = if slot < self.slots.len() { slot } else { 0 };
+        }
     }
 
     /// Returns the entries from `start` on, with `len` bytes.
+    #[inline]
     fn entries(&self, start: usize, len: usize) -> Entries {
         Entries {
             // In bounds, as `start` is at most the number of entries.
@@ -204,12 +282,13 @@ impl ChainBuffers {
     }
 
     /// Adds an entry for `len` bytes of a send buffer. Returns false if there is no room.
+    #[inline]
     pub(super) fn sge(&mut self, addr: u64, len: usize) -> bool {
         let sge = bindings::ib_sge {
             addr,
             // CAST: At most a page.
             length: len as u32,
-            lkey: self.pd.local_key(),
+            lkey: self.key,
         };
         self.sges.push_within_capacity(sge).is_ok()
     }
@@ -359,28 +438,18 @@ impl ChainBuffers {
         })
     }
 
-    /// Links the work requests and sets their completions: `cqe` returns that of an index. If
-    /// `signal`, the last work request is signalled. Returns the first work request, or null if
-    /// there is none.
+    /// Ends the chain. If `signal`, the last work request is signalled. Returns the first work
+    /// request, or null if there is none.
     ///
-    /// The pointers are valid until the chain changes.
-    // Out of line, so that its frame is gone while the driver posts.
-    #[inline(never)]
-    pub(super) fn link(
-        &mut self,
-        signal: bool,
-        mut cqe: impl FnMut(usize) -> *mut bindings::ib_cqe,
-    ) -> *const bindings::ib_send_wr {
-        let mut next: *mut bindings::ib_send_wr = core::ptr::null_mut();
-        for (i, wr) in self.wrs.iter_mut().enumerate().rev() {
-            let wr = wr.common();
-            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe(i));
-            if next.is_null() && signal {
-                wr.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
-            }
-            wr.next = next;
-            next = wr;
+    /// The pointers in it are valid until the chain changes.
+    #[inline]
+    pub(super) fn end(&mut self, signal: bool) -> *const bindings::ib_send_wr {
+        let Some(last) = self.wrs.last_mut() else {
+            return core::ptr::null();
+        };
+        if signal {
+            last.common().send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
         }
-        next.cast_const()
+        self.wrs.as_ptr().cast()
     }
 }

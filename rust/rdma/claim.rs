@@ -26,6 +26,7 @@ unsafe impl Send for Claim {}
 
 impl Claim {
     /// Returns the claim of work that is not posted yet.
+    #[inline]
     pub(super) fn none() -> Self {
         // INVARIANT: No MR is registered.
         Self {
@@ -70,7 +71,8 @@ impl Claim {
     /// - All work requests that were built with this claim have completed successfully.
     /// - The work that owns the memory region has not changed since they were built, and is not
     ///   dropped yet.
-    pub(super) unsafe fn complete(self) {
+    #[inline]
+    pub(super) unsafe fn complete(&self) {
         let Some(memory_region) = self.memory_region.filter(|_| self.is_invalidated) else {
             return;
         };

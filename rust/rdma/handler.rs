@@ -78,8 +78,8 @@ impl Unfit {
 ///     }
 ///
 ///     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-///         while let Some((work, posting)) = this.send_queue.complete(completion) {
-///             this.follow(posting);
+///         while let Some((work, stop)) = this.send_queue.complete(completion) {
+///             this.follow(stop);
 ///             work.map(|work| this.finish(work));
 ///         }
 ///     }

@@ -5,7 +5,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain_buffers::ChainBuffers,
+    chain_buffers::{
+        ChainBuffers,
+        Slot, //
+    },
     completion::{
         Completion,
         Status, //
@@ -29,23 +32,14 @@ use kernel::{
     },
 };
 
-/// A slot of the send queue. A completion identifies its work request by the slot.
-#[repr(C)]
-pub(super) struct Slot {
-    /// The first field, so that a pointer to it points to the slot.
-    cqe: bindings::ib_cqe,
-    index: usize,
-}
-
 /// A queue pair without its id. Dropping it disconnects, drains and destroys the queue pair.
 ///
 /// # Invariants
 ///
 /// - `id` is live and has a live queue pair.
 /// - The context of the queue pair is `_context`.
-/// - Work requests of its send queue complete to slots in `slots`, whose memory does not move.
+/// - Work requests of its send queue complete to slots in `buffers`, whose memory does not move.
 pub(super) struct Pair<H: Handler> {
-    pub(super) slots: KVec<Slot>,
     pub(super) buffers: ChainBuffers,
     pub(super) _context: Arc<H>,
     /// The Receive pool, once it is attached to this queue pair.
@@ -74,6 +68,7 @@ impl<H: Handler> Pair<H> {
         Ok(slots)
     }
 
+    #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_qp {
         // SAFETY: The id is live by the type invariant, and its field `qp` does not change until
         // `drop`.
@@ -87,7 +82,7 @@ impl<H: Handler> Pair<H> {
     /// The RDMA core calls this with a completion of the send queue of a queue pair that
     /// `Qp::new` has made.
     pub(super) unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-        // CAST: `wr_cqe` points to the first field of a `repr(C)` slot, see `Qp::post`.
+        // CAST: `wr_cqe` points to the first field of a `repr(C)` slot, see `ChainBuffers::add`.
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
         // SAFETY: Slots live until all completions of the queue pair were handled, see `drop`.

@@ -6,14 +6,10 @@
 //! A peer is behind if it serves RDMA Reads, or takes Sends and RDMA Writes, more slowly than at a
 //! minimum rate; see [`svcrdma_proto::pace`].
 
-use kernel::time::{
-    Instant,
-    Monotonic, //
-};
 use svcrdma_proto::pace::Pace;
 
 /// The bytes and pages that a piece of work moves.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Amount {
     /// Bytes to or from the peer.
     pub bytes: u32,
@@ -45,8 +41,8 @@ pub struct Age {
 
 /// The progress of a `SendQueue`, which protects it with its lock.
 pub(super) struct Progress {
-    /// Time of creation; times of `pace` count from it.
-    since: Instant<Monotonic>,
+    /// Time of creation in milliseconds; times of `pace` count from it.
+    since: u64,
     pace: Pace,
     /// Pages that completed RDMA Reads have filled; wraps around.
     pub(super) filled: u32,
@@ -56,7 +52,7 @@ impl Progress {
     /// Creates the progress of a `SendQueue` without work.
     pub(super) fn new() -> Self {
         Self {
-            since: Instant::now(),
+            since: uptime(),
             pace: Pace::default(),
             filled: 0,
         }
@@ -66,13 +62,15 @@ impl Progress {
     #[inline]
     pub(super) fn set_awaited(&mut self, is_awaited: bool) {
         let since = self.since;
-        self.pace.set_awaited(is_awaited, || millis(since));
+        self.pace
+            .set_awaited(is_awaited, || uptime().wrapping_sub(since));
     }
 
     /// Updates the time by which the peer is behind. `rate` is the minimum rate in bytes per
     /// second.
     pub(super) fn look(&mut self, rate: u32) {
-        self.pace.look(millis(self.since), rate);
+        let now = uptime().wrapping_sub(self.since);
+        self.pace.look(now, rate);
     }
 
     /// Returns the seconds by which the peer was behind at the last look.
@@ -86,7 +84,7 @@ impl Progress {
         self.pace.behind(bytes, rate)
     }
 
-    /// Counts completed work that has moved `amount`.
+    /// Counts a completed piece of work that has moved `amount`.
     #[inline]
     pub(super) fn count(&mut self, amount: Amount) {
         self.pace.complete(amount.bytes);
@@ -94,9 +92,9 @@ impl Progress {
     }
 }
 
-/// Returns the milliseconds since `since`.
-// Out of line, so that scripts/allow-panics can name the function that may panic.
-#[inline(never)]
-fn millis(since: Instant<Monotonic>) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(0)
+/// Returns the milliseconds since the boot, in steps of a few: the kernel's clock of higher
+/// resolution costs more than a small Reply may.
+fn uptime() -> u64 {
+    // SAFETY: The function has no preconditions.
+    unsafe { bindings::uptime_ms() }
 }

@@ -131,16 +131,14 @@ impl<H: Handler, E: Events> Qp<H, E> {
         let slots = Pair::<H>::new_slots(parts.depth as usize)?;
         let max_sge = parts.max_sge as usize;
         let max_read_sge = parts.max_read_sge as usize;
-        let buffers = ChainBuffers::new(parts.pd, parts.chain, max_sge, max_read_sge)?;
+        let buffers = ChainBuffers::new(parts.pd, slots, parts.chain, max_sge, max_read_sge)?;
         let mut attr = parts.attributes(&context);
         // SAFETY: The id is live and has a device. The RDMA core checks that it is the device of
         // the protection domain, and `are_fit` has checked that the completion queues belong to it.
         // All that `attr` refers to lives until `drop` has destroyed the queue pair.
         to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), parts.pd.as_ptr(), &mut attr) })?;
-        // INVARIANT: The queue pair was just created on `id` with this context. `slots` does not
-        // change, so its memory does not move.
+        // INVARIANT: The queue pair was just created on `id` with this context.
         let pair = Pair {
-            slots,
             buffers,
             _context: context,
             pool: None,
@@ -176,20 +174,23 @@ impl<H: Handler, E: Events> Qp<H, E> {
 
     /// Returns the number of work requests that can be posted at a time.
     pub(super) fn depth(&self) -> usize {
-        self.pair.slots.len()
+        self.pair.buffers.depth()
     }
 
+    #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_qp {
         self.pair.as_ptr()
     }
 
-    /// Begins an empty chain for the work that `claim` belongs to. It replaces the last chain.
-    pub(super) fn begin<'b, 'm>(&'b mut self, claim: &'b mut Claim) -> Chain<'b, 'm> {
-        Chain::begin(&mut self.pair.buffers, claim)
+    /// Begins an empty chain for the work that `claim` belongs to. It replaces the last chain. Its
+    /// work requests get the slots from `slot` on, in a ring of [`Self::depth`] slots.
+    #[inline]
+    pub(super) fn begin<'b, 'm>(&'b mut self, claim: &'b mut Claim, slot: usize) -> Chain<'b, 'm> {
+        Chain::begin(&mut self.pair.buffers, claim, slot)
     }
 
-    /// Posts the chain that was built last. Its work requests get the slots from `first` on, in a
-    /// ring. The last one is signalled if `signal`. Does not sleep.
+    /// Posts the chain that was built last. Its last work request is signalled if `signal`. Does
+    /// not sleep.
     ///
     /// # Errors
     ///
@@ -202,23 +203,20 @@ impl<H: Handler, E: Events> Qp<H, E> {
     ///
     /// - the last work request of the chain, or a later one, has completed,
     /// - this `Qp` is dropped.
-    pub(super) unsafe fn post(&mut self, first: usize, signal: bool) -> Result {
-        let count = self.pair.slots.len();
-        let slots = self.pair.slots.as_ptr();
-        let wr = self.pair.buffers.link(signal, |i| {
-            let index = first.saturating_add(i);
-            let index = index.checked_sub(count).unwrap_or(index);
-            // CAST: `cqe` is the first field of the `repr(C)` slot. The RDMA core does not write to
-            // it.
-            slots.wrapping_add(index).cast_mut().cast()
-        });
+    #[inline]
+    pub(super) unsafe fn post(&mut self, signal: bool) -> Result {
+        let wr = self.pair.buffers.end(signal);
         if wr.is_null() {
             return Ok(());
         }
         let mut bad = core::ptr::null();
-        // SAFETY: The queue pair is live by the type invariant. `link` has made a chain whose work
-        // requests and entries are valid during the call. The memory that they name stays valid by
-        // the safety requirements of this function.
-        to_result(unsafe { bindings::ib_post_send(self.as_ptr(), wr, &mut bad) })
+        // SAFETY: The queue pair is live by the type invariant. `end` has returned a chain whose
+        // work requests, entries and slots are valid during the call, and the slots also until the
+        // queue pair is destroyed. The memory that the chain names stays valid by the safety
+        // requirements of this function.
+        match unsafe { bindings::ib_post_send(self.as_ptr(), wr, &mut bad) } {
+            0 => Ok(()),
+            error => to_result(error),
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
         Direction, //
     },
 };
+use core::ptr::NonNull;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -30,9 +31,10 @@ use support::page::{
 /// # Invariants
 ///
 /// `addr` is the DMA address of `page`, mapped [`Direction::ToDevice`] for `pd`. `page` belongs to
-/// this value alone, and its bytes are initialised.
+/// this value alone, its first byte is at `start`, and its bytes are initialised.
 pub struct SendBuffer {
-    page: FreshPage,
+    _page: FreshPage,
+    start: NonNull<u8>,
     addr: u64,
     pd: Arc<Pd>,
 }
@@ -45,13 +47,15 @@ impl SendBuffer {
     /// `ENOMEM`.
     pub fn new(pd: &Arc<Pd>, effort: Effort) -> Result<Self> {
         let page = FreshPage::new(effort)?;
+        let start = NonNull::new(page.address()).ok_or(ENOMEM)?;
         // SAFETY: The page is new, so nobody else uses it, and it has `PAGE_SIZE` bytes.
-        unsafe { core::ptr::write_bytes(page.address(), 0, PAGE_SIZE) };
+        unsafe { core::ptr::write_bytes(start.as_ptr(), 0, PAGE_SIZE) };
         // SAFETY: `page` lives until `drop` unmaps it.
         let addr = unsafe { map_page(pd, &page, Direction::ToDevice)? };
         // INVARIANT: The page was just initialised and mapped.
         Ok(Self {
-            page,
+            _page: page,
+            start,
             addr,
             pd: pd.clone(),
         })
@@ -62,7 +66,7 @@ impl SendBuffer {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant the page belongs to this value, its bytes are initialised,
         // and the device only reads them.
-        unsafe { core::slice::from_raw_parts(self.page.address(), PAGE_SIZE) }
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), PAGE_SIZE) }
     }
 
     /// Returns the [`PAGE_SIZE`] bytes of the buffer, to change.
@@ -70,7 +74,7 @@ impl SendBuffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant the page belongs to this value, which `&mut self` makes
         // exclusive, its bytes are initialised, and the device only reads them.
-        unsafe { core::slice::from_raw_parts_mut(self.page.address(), PAGE_SIZE) }
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), PAGE_SIZE) }
     }
 
     /// Syncs the first `len` bytes, [`PAGE_SIZE`] at most, for the device. Returns their DMA
@@ -88,6 +92,11 @@ impl SendBuffer {
         Some((self.addr, len))
     }
 }
+
+// SAFETY: The page belongs to the value, so any thread may use both.
+unsafe impl Send for SendBuffer {}
+// SAFETY: A shared `SendBuffer` only reads the page.
+unsafe impl Sync for SendBuffer {}
 
 impl Drop for SendBuffer {
     fn drop(&mut self) {

@@ -19,7 +19,6 @@ use crate::{
     work::{
         Built,
         Job,
-        Posted,
         Work, //
     },
 };
@@ -37,6 +36,7 @@ use svcrdma_proto::sq::{
 const UNSIGNALLED_SECONDS: u32 = 4;
 
 /// The reason why a [`SendQueue`](crate::send_queue::SendQueue) has stopped posting.
+#[must_use]
 #[derive(Clone, Copy)]
 pub enum Stop {
     /// No work waits, or there is no queue pair to post to: it is not open yet, is closed, or has
@@ -46,17 +46,6 @@ pub enum Stop {
     Full,
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
     Failed(Error),
-}
-
-/// The work requests that a call of a [`SendQueue`](crate::send_queue::SendQueue) has posted.
-#[must_use]
-pub struct Posting {
-    /// The number of work requests.
-    pub count: u32,
-    /// Bytes of the RDMA Reads among them.
-    pub read: u32,
-    /// The reason why no more were posted.
-    pub stop: Stop,
 }
 
 /// The state of the queue pair.
@@ -85,10 +74,11 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     queue: SqSlots,
     signals: Signals,
     /// Work that is posted completely.
-    slots: Slots<Posted<W>>,
-    /// The work that is posted next. It may be posted in part.
+    slots: Slots<W>,
+    /// The work that is posted next. It may be posted in part. Work that can be posted at once is
+    /// never here.
     front: Option<Job<W>>,
-    /// Work that waits behind `front`.
+    /// Work that waits behind `front`; nothing if that is `None`.
     waiting: Ring<Job<W>>,
     progress: Progress,
     /// Seconds since the creation, as counted by ticks.
@@ -99,8 +89,8 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
 
 /// The result of posting one chain.
 enum Step {
-    /// The chain has the last work request of the work.
-    Whole,
+    /// The chain has the last work request of the work, which is in this slot.
+    Whole(usize),
     /// More work requests follow.
     Part,
     /// Nothing was posted, or posting has failed.
@@ -145,16 +135,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Takes any work that is left, posted work first. The caller has closed the gate and destroyed
     /// the queue pair.
     pub(super) fn take_any(&mut self) -> Option<W> {
-        if let Some(posted) = self.slots.take_any() {
-            return Some(posted.work);
+        if let Some(work) = self.slots.take_any() {
+            return Some(work);
         }
-        self.next_job().map(|job| job.work)
-    }
-
-    /// Takes the work that is posted next.
-    #[inline]
-    fn next_job(&mut self) -> Option<Job<W>> {
-        self.front.take().or_else(|| self.waiting.pop())
+        let job = self.front.take().or_else(|| self.waiting.pop());
+        job.map(|job| job.work)
     }
 
     /// Returns an iterator over the work that waits.
@@ -178,7 +163,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Calls `f` for all work. Returns the pages that completed RDMA Reads have filled; wraps
     /// around.
     pub(super) fn survey(&self, mut f: impl FnMut(&W)) -> u32 {
-        self.slots.work().for_each(|posted| f(&posted.work));
+        self.slots.work().for_each(|(work, _)| f(work));
         self.jobs().for_each(|job| f(&job.work));
         self.progress.filled
     }
@@ -200,59 +185,99 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
     /// there is no room, or if nothing is posted any more.
     #[inline]
-    pub(super) fn submit(&mut self, work: W) -> Result<Posting, Refused<W>> {
+    pub(super) fn submit(&mut self, mut work: W) -> Result<(Stop, W::Queued), Refused<W>> {
         if let Gate::Broken(_) | Gate::Closed = self.gate {
             return Err(Refused::Closed(work));
         }
         if self.waiting.is_full() {
             return Err(Refused::Full(work));
         }
-        work.on_queued(&mut self.state);
-        let job = Job::new(work);
-        match self.front {
-            None => self.front = Some(job),
-            // There is room, as was checked.
-            Some(_) => self
-                .waiting
-                .push(job)
-                .map_err(|job| Refused::Full(job.work))?,
+        let queued = work.on_queued(&mut self.state);
+        let mut job = Job::new(work);
+        if self.front.is_some() {
+            return Ok((self.wait(job)?, queued));
         }
-        Ok(self.post())
+        let stop = match self.step(&mut job) {
+            Step::Whole(slot) => {
+                self.retain(slot, job);
+                Stop::Idle
+            }
+            Step::Part => self.hold(job, None),
+            Step::Stop(stop) => self.hold(job, Some(stop)),
+        };
+        Ok((stop, queued))
     }
 
-    /// Posts until nothing waits or there is no room.
+    /// Makes `job` wait. Gives the work back if there is no room.
+    #[cold]
+    #[inline(never)]
+    fn wait(&mut self, job: Job<W>) -> Result<Stop, Refused<W>> {
+        let pushed = self.waiting.push(job);
+        pushed.map_err(|job| Refused::Full(job.work))?;
+        Ok(match self.gate {
+            Gate::Open(_) => Stop::Full,
+            _ => Stop::Idle,
+        })
+    }
+
+    /// Makes `job` the front, and posts more of it unless posting has stopped.
+    #[inline(never)]
+    fn hold(&mut self, job: Job<W>, stop: Option<Stop>) -> Stop {
+        self.front = Some(job);
+        match stop {
+            Some(stop) => stop,
+            None => self.resume_front(),
+        }
+    }
+
+    /// Posts what waits, until nothing waits or there is no room.
     #[inline]
-    pub(super) fn post(&mut self) -> Posting {
-        let mut posting = Posting {
-            count: 0,
-            read: 0,
-            stop: Stop::Idle,
-        };
-        while let Gate::Open(_) = self.gate {
-            let Some(mut job) = self.next_job() else {
-                break;
-            };
-            match self.step(&mut job, &mut posting) {
-                Step::Whole => self.retain(job),
+    pub(super) fn resume(&mut self) -> Stop {
+        match self.front {
+            Some(_) => self.resume_front(),
+            None => Stop::Idle,
+        }
+    }
+
+    /// Returns true if work waits for room.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.front.is_some()
+    }
+
+    /// As [`Self::resume`], when something waits.
+    // Out of line: most completions find nothing that waits, and most work is posted at once.
+    #[inline(never)]
+    fn resume_front(&mut self) -> Stop {
+        while let Some(mut job) = self.front.take().or_else(|| self.waiting.pop()) {
+            match self.step(&mut job) {
+                Step::Whole(slot) => self.retain(slot, job),
                 Step::Part => self.front = Some(job),
                 Step::Stop(stop) => {
                     self.front = Some(job);
-                    posting.stop = stop;
-                    break;
+                    return stop;
                 }
             }
         }
-        posting
+        Stop::Idle
+    }
+
+    /// Moves work to the slot of its last work request.
+    #[inline]
+    fn retain(&mut self, slot: usize, job: Job<W>) {
+        let amount = job.work.amount();
+        let Job { work, claim, .. } = job;
+        self.slots.retain(slot, work, claim, amount);
     }
 
     /// Posts one chain for `job`.
     #[inline]
-    fn step(&mut self, job: &mut Job<W>, posting: &mut Posting) -> Step {
+    fn step(&mut self, job: &mut Job<W>) -> Step {
         let Gate::Open(qp) = &mut self.gate else {
             return Step::Stop(Stop::Idle);
         };
         let room = self.queue.room();
-        let mut chain = qp.begin(&mut job.claim);
+        let mut chain = qp.begin(&mut job.claim, self.queue.free());
         let built = job.work.build(&mut chain, room as usize);
         // CAST: A chain has at most `room` work requests.
         let count = chain.len() as u32;
@@ -267,10 +292,11 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let is_whole = built == Built::All && job.claim.is_invalidated();
         // The time of the first chain: a peer that completes the work piece by piece does not get
         // more time for each piece.
-        let since = *job.since.get_or_insert(self.now);
+        let since = job.since.unwrap_or(self.now);
         let signal = !is_whole || self.signals.next(job.work.holds_resources());
-        if is_whole {
-            job.work.on_built(&mut self.state);
+        match is_whole {
+            true => job.work.on_built(&mut self.state),
+            false => job.since = Some(since),
         }
         let Some(first) = self.queue.post(count) else {
             return self.fail(EINVAL);
@@ -279,29 +305,32 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // before.
         // SAFETY: The chain borrows memory from the work only, which keeps it by the type invariant
         // as the caller puts the work into `front` or `slots`, or names memory that is never freed.
-        let posted = unsafe { qp.post(first, signal) };
-        self.fill(first, count, since, signal);
+        let posted = unsafe { qp.post(signal) };
+        let last = self.fill(first, count, since, signal);
         if let Err(e) = posted {
             return self.fail(e);
         }
-        posting.count = posting.count.saturating_add(count);
-        posting.read = posting.read.saturating_add(read);
+        W::on_posted(&mut self.state, count, read);
         match is_whole {
-            true => Step::Whole,
+            true => Step::Whole(last),
             false => Step::Part,
         }
     }
 
     /// Fills the slots of `count` work requests, which begin with `first`. The last one is
-    /// signalled if `signal`.
+    /// signalled if `signal`. Returns its slot.
     #[inline]
-    fn fill(&mut self, first: usize, count: u32, since: u32, signal: bool) {
+    fn fill(&mut self, first: usize, count: u32, since: u32, signal: bool) -> usize {
         let mut slot = first;
-        for left in (0..count).rev() {
-            self.slots.fill(slot, since, signal && left == 0);
+        for _ in 1..count {
+            self.slots.fill(slot, since, false);
             slot = self.queue.next(slot);
         }
-        self.progress.set_awaited(self.slots.is_any_awaited());
+        self.slots.fill(slot, since, signal);
+        if signal {
+            self.progress.set_awaited(true);
+        }
+        slot
     }
 
     /// Posts a signalled work request behind unsignalled work that nothing has followed for some
@@ -318,7 +347,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         if self.slots.is_any_awaited()
             || self.slots.age(oldest, self.now) < UNSIGNALLED_SECONDS
-            || !qp.begin(&mut Claim::none()).mark()
+            || !qp.begin(&mut Claim::none(), self.queue.free()).mark()
         {
             return Ok(());
         }
@@ -326,7 +355,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             return Ok(());
         };
         // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(slot, true) };
+        let marked = unsafe { qp.post(true) };
         self.slots.fill(slot, self.now, true);
         self.progress.set_awaited(true);
         marked.inspect_err(|e| {
@@ -336,7 +365,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Returns the time for which completions are awaited.
     fn age(&self, rate: u32) -> Age {
-        let posted = self.slots.work().map(|posted| posted.work.amount().bytes);
+        let posted = self.slots.work().map(|(_, amount)| amount.bytes);
         // The work at the front may be posted in part.
         let waiting = self.jobs().map(|job| job.work.amount().bytes);
         let largest = posted.max().max(waiting.max()).unwrap_or(0);
@@ -358,29 +387,17 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         Step::Stop(Stop::Failed(error))
     }
 
-    /// Moves work to the slot of its last work request, which is the one that was posted last.
-    #[inline]
-    fn retain(&mut self, job: Job<W>) {
-        let Job { work, claim, .. } = job;
-        // A slot is outstanding, as a work request was posted.
-        let slot = self.queue.last().unwrap_or(0);
-        self.slots.retain(slot, Posted { work, claim });
-    }
-
     /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
     /// work back or until all of it was taken. Then posts waiting work, if all of it was taken.
     #[inline]
-    pub(super) fn complete(&mut self, completion: &Completion) -> (Option<W>, Posting) {
+    pub(super) fn complete(&mut self, completion: &Completion) -> (Option<W>, Stop) {
         let work = self.retire(completion);
-        let posting = match completion.is_spent() {
-            true => self.post(),
-            false => Posting {
-                count: 0,
-                read: 0,
-                stop: Stop::Idle,
-            },
+        self.progress.set_awaited(self.slots.is_any_awaited());
+        let stop = match completion.is_spent() {
+            true => self.resume(),
+            false => Stop::Idle,
         };
-        (work, posting)
+        (work, stop)
     }
 
     /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
@@ -394,30 +411,32 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         let last = completion.slot_of(qp.as_ptr());
         let last = last.filter(|_| completion.status().is_success());
-        let mut left = last.map_or(0, |last| self.queue.up_to(last));
-        while left > 0 {
-            let slot = self.queue.retire()?;
-            left = left.saturating_sub(1);
-            if left == 0 {
-                // Once the last work request is retired, new work may take its slot.
-                completion.spend();
-            }
+        let count = last.map_or(0, |last| self.queue.up_to(last));
+        let mut slot = self.queue.oldest().unwrap_or(0);
+        let mut returned = None;
+        let mut retired = 0;
+        while retired < count && returned.is_none() {
             // INVARIANT: Work requests complete in the order of posting, so that of `slot` has
             // completed.
-            let cleared = self.slots.clear(slot);
-            self.progress.set_awaited(self.slots.is_any_awaited());
-            let Some(Posted { work, claim }) = cleared else {
-                continue;
-            };
-            // SAFETY: The last work request of `work` has completed, and with it all earlier ones.
-            // `work` has not changed by the type invariant, and is not dropped yet.
-            unsafe { claim.complete() };
-            self.progress.count(work.amount());
-            if let Some(work) = work.retire(&mut self.state) {
-                return Some(work);
+            if let Some((work, claim, amount)) = self.slots.take(slot) {
+                // SAFETY: The last work request of `work` has completed, and with it all earlier
+                // ones. `work` has not changed by the type invariant, and is not dropped yet.
+                unsafe { claim.complete() };
+                self.progress.count(amount);
+                returned = work.retire(&mut self.state);
+            }
+            slot = self.queue.next(slot);
+            // At most `count`.
+            retired = retired.wrapping_add(1);
+        }
+        self.queue.retire(retired);
+        if retired == count {
+            // Once the last work request is retired, new work may take its slot.
+            completion.spend();
+            if let Some(last) = last {
+                self.slots.complete(last);
             }
         }
-        completion.spend();
-        None
+        returned
     }
 }

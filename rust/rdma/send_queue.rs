@@ -53,12 +53,12 @@ use kernel::{
     prelude::*,
     sync::SpinLock, //
 };
-use support::ring::Refused;
-
-pub use crate::send_inner::{
-    Posting,
-    Stop, //
+use support::{
+    figure::Figure,
+    ring::Refused, //
 };
+
+pub use crate::send_inner::Stop;
 
 /// The capacity of a [`SendQueue`].
 pub struct Size {
@@ -82,16 +82,16 @@ pub struct Size {
 ///
 /// ```ignore
 /// fn submit(&self, work: Reply) -> Result<(), Reply> {
-///     let posting = self
+///     let (stop, ()) = self
 ///         .send_queue
 ///         .submit(work)
 ///         .map_err(Refused::into_inner)?;
-///     self.follow(posting);
+///     self.follow(stop);
 ///     Ok(())
 /// }
 ///
-/// fn follow(&self, posting: Posting) {
-///     match posting.stop {
+/// fn follow(&self, stop: Stop) {
+///     match stop {
 ///         // A later completion makes room and posts the rest.
 ///         Stop::Idle | Stop::Full => {}
 ///         Stop::Failed(_) => self.queue_close(),
@@ -99,13 +99,15 @@ pub struct Size {
 /// }
 ///
 /// // In `Handler::sent`:
-/// while let Some((work, posting)) = this.send_queue.complete(completion) {
-///     this.follow(posting);
+/// while let Some((work, stop)) = this.send_queue.complete(completion) {
+///     this.follow(stop);
 ///     work.map(|work| this.pool.put(work));
 /// }
 /// ```
 #[pin_data]
 pub struct SendQueue<W: Work, H: Handler, E: Events> {
+    /// True if work waits. Changed under the lock.
+    has_waiting: Figure<bool>,
     #[pin]
     inner: SpinLock<Inner<W, H, E>>,
 }
@@ -119,6 +121,7 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     pub fn new(size: &Size, state: W::State) -> Result<impl PinInit<Self>> {
         let inner = Inner::new(size.depth, size.waiting, state)?;
         Ok(pin_init!(Self {
+            has_waiting: Figure::default(),
             inner <- new_spinlock!(inner, "svcrdma send queue"),
         }))
     }
@@ -128,20 +131,20 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     ///
     /// Called once. If it is called again, after [`Self::shut`], or with another depth, it drops
     /// `qp` instead, which sleeps.
-    pub fn open(&self, qp: Qp<H, E>) -> Posting {
+    pub fn open(&self, qp: Qp<H, E>) -> Stop {
         let mut inner = self.inner.lock();
         if inner.can_open(&qp) {
             inner.open(qp);
-            return inner.post();
+            return inner.resume();
         }
-        let posting = inner.post();
         drop(inner);
         // Without the lock, as this sleeps.
         drop(qp);
-        posting
+        Stop::Idle
     }
 
-    /// Adds work at the end of the queue, and posts all that can be posted.
+    /// Adds work at the end of the queue, and posts all that can be posted. Returns the reason why
+    /// no more was posted, and the result of [`Work::on_queued`].
     ///
     /// # Errors
     ///
@@ -150,21 +153,36 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     /// - [`Refused::Full`] if too much work waits.
     /// - [`Refused::Closed`] if posting has failed or [`Self::shut`] was called.
     #[inline]
-    pub fn submit(&self, work: W) -> Result<Posting, Refused<W>> {
-        self.inner.lock().submit(work)
+    pub fn submit(&self, work: W) -> Result<(Stop, W::Queued), Refused<W>> {
+        self.with_inner(|inner| inner.submit(work))
     }
 
     /// Takes work that has completed, the oldest first, and posts waiting work when all of it was
     /// taken. The caller repeats this until it returns `None`.
     ///
-    /// Returns the piece of work that [`Work::retire`] has returned, if any. Failed and flushed
-    /// work is given back by [`Self::shut`] instead.
+    /// Returns the piece of work that [`Work::retire`] has returned, if any, and the reason why no
+    /// more was posted. Failed and flushed work is given back by [`Self::shut`] instead.
     #[inline]
-    pub fn complete(&self, completion: &Completion) -> Option<(Option<W>, Posting)> {
+    pub fn complete(&self, completion: &Completion) -> Option<(Option<W>, Stop)> {
         match completion.is_spent() {
             true => None,
-            false => Some(self.inner.lock().complete(completion)),
+            false => Some(self.with_inner(|inner| inner.complete(completion))),
         }
+    }
+
+    /// Returns true if work waits for room or for the queue pair. The answer may be out of date.
+    #[inline]
+    pub fn has_waiting(&self) -> bool {
+        self.has_waiting.get()
+    }
+
+    /// Calls `f`, which may change the waiting work, under the lock.
+    #[inline]
+    fn with_inner<R>(&self, f: impl FnOnce(&mut Inner<W, H, E>) -> R) -> R {
+        let mut inner = self.inner.lock();
+        let result = f(&mut inner);
+        self.has_waiting.set(inner.has_waiting());
+        result
     }
 
     /// Calls `f` with the data of the ULP that the lock protects. `f` must not sleep and must not

@@ -7,16 +7,23 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+use crate::{
+    claim::Claim,
+    progress::Amount, //
+};
 use kernel::prelude::*;
 
 /// A slot of a send queue.
 struct Slot<W> {
     /// The work whose last work request is in the slot.
     work: Option<W>,
-    /// True if the work request is signalled and has not completed.
-    is_awaited: bool,
+    /// The claim and the amount of the work, if there is work.
+    claim: Claim,
+    amount: Amount,
     /// Time of posting of the first work request of the same work, in seconds of the `SendQueue`.
     posted: u32,
+    /// True if the work request is signalled and has not completed.
+    is_awaited: bool,
 }
 
 /// All slots of a send queue.
@@ -37,8 +44,10 @@ impl<W> Slots<W> {
         for _ in 0..depth {
             let slot = Slot {
                 work: None,
-                is_awaited: false,
+                claim: Claim::none(),
+                amount: Amount::default(),
                 posted: 0,
+                is_awaited: false,
             };
             slots.push(slot, GFP_KERNEL)?;
         }
@@ -50,35 +59,51 @@ impl<W> Slots<W> {
         self.slots.len()
     }
 
-    /// Puts a work request into the slot `index`. The first work request of the same work was
-    /// posted at `posted`.
+    /// Puts a work request into the slot `index`, which is free. The first work request of the same
+    /// work was posted at `posted`.
     #[inline]
     pub(super) fn fill(&mut self, index: usize, posted: u32, is_awaited: bool) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.posted = posted;
             slot.is_awaited = is_awaited;
-            self.awaited = self.awaited.saturating_add(usize::from(is_awaited));
         }
+        // At most the number of slots.
+        self.awaited = self.awaited.wrapping_add(usize::from(is_awaited));
     }
 
-    /// Stores `work`, whose last work request is in the slot `index`.
-    pub(super) fn retain(&mut self, index: usize, work: W) {
+    /// Stores posted work, whose last work request is in the slot `index`.
+    #[inline]
+    pub(super) fn retain(&mut self, index: usize, work: W, claim: Claim, amount: Amount) {
         match self.slots.get_mut(index) {
-            Some(slot) => slot.work = Some(work),
+            Some(slot) => {
+                slot.work = Some(work);
+                slot.claim = claim;
+                slot.amount = amount;
+            }
             // Never reached, as each entry has a slot. The device may use the memory of the work,
             // so the work is leaked, not dropped.
             None => core::mem::forget(work),
         }
     }
 
-    /// Notes that the work request in the slot `index` has completed. Returns the work that ends
-    /// with it.
+    /// Takes the work that ends with the slot `index`, with its claim and amount.
     #[inline]
-    pub(super) fn clear(&mut self, index: usize) -> Option<W> {
+    pub(super) fn take(&mut self, index: usize) -> Option<(W, &Claim, Amount)> {
         let slot = self.slots.get_mut(index)?;
-        let was_awaited = core::mem::replace(&mut slot.is_awaited, false);
-        self.awaited = self.awaited.saturating_sub(usize::from(was_awaited));
-        slot.work.take()
+        let work = slot.work.take()?;
+        Some((work, &slot.claim, slot.amount))
+    }
+
+    /// Notes that the work request in the slot `index` has completed.
+    #[inline]
+    pub(super) fn complete(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        if core::mem::replace(&mut slot.is_awaited, false) {
+            // `fill` has counted the slot.
+            self.awaited = self.awaited.wrapping_sub(1);
+        }
     }
 
     /// Takes any work that is left.
@@ -86,9 +111,11 @@ impl<W> Slots<W> {
         self.slots.iter_mut().find_map(|slot| slot.work.take())
     }
 
-    /// Returns an iterator over all work.
-    pub(super) fn work(&self) -> impl Iterator<Item = &W> {
-        self.slots.iter().filter_map(|slot| slot.work.as_ref())
+    /// Returns an iterator over all work, with its amount.
+    pub(super) fn work(&self) -> impl Iterator<Item = (&W, Amount)> {
+        self.slots
+            .iter()
+            .filter_map(|slot| Some((slot.work.as_ref()?, slot.amount)))
     }
 
     /// Returns the seconds from the posting of the work in the slot `index` to `now`.
@@ -98,6 +125,7 @@ impl<W> Slots<W> {
     }
 
     /// Returns true if a completion is awaited.
+    #[inline]
     pub(super) fn is_any_awaited(&self) -> bool {
         self.awaited > 0
     }

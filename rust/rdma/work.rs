@@ -60,6 +60,9 @@ impl From<bool> for Built {
 ///
 /// impl Work for Reply {
 ///     type State = ();
+///     type Queued = ();
+///
+///     fn on_queued(&mut self, _state: &mut ()) {}
 ///
 ///     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 ///         while self.written.get() < self.wanted {
@@ -103,17 +106,24 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// Data of the ULP that the spinlock of the `SendQueue` protects.
     type State: Send + Unpin;
 
+    /// The result of [`Self::on_queued`], for the caller of
+    /// [`SendQueue::submit`](crate::send_queue::SendQueue::submit).
+    type Queued;
+
     /// Adds work requests to the empty `chain`, at most `room` of them.
     ///
     /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
     /// `room` is not 0, posting fails with `E2BIG`, because the work could never be posted.
     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
 
-    /// Notes that the work is queued, and will be given back.
-    fn on_queued(&self, _state: &mut Self::State) {}
+    /// Notes that the work is queued, and will be given back. It may still change here.
+    fn on_queued(&mut self, state: &mut Self::State) -> Self::Queued;
 
     /// Notes that the last work request is built. It is posted next, and the peer may see it.
     fn on_built(&self, _state: &mut Self::State) {}
+
+    /// Notes that `count` work requests were posted, with RDMA Reads of `read` bytes among them.
+    fn on_posted(_state: &mut Self::State, _count: u32, _read: u32) {}
 
     /// Takes work that the device has completed. Returns it if the caller of
     /// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) is to have it, for example
@@ -149,10 +159,4 @@ impl<W: Work> Job<W> {
             claim: Claim::none(),
         }
     }
-}
-
-/// Work that is posted completely.
-pub(super) struct Posted<W> {
-    pub(super) work: W,
-    pub(super) claim: Claim,
 }

@@ -7,17 +7,27 @@
 //! only. Counters start at 0 when the module is loaded or the namespace is created; only the
 //! numbers of present objects fall again. The files of a namespace include the [`settings`].
 //!
+//! Counters that change with each Call would be written by all CPUs. So each connection has a
+//! [`Tally`] with numbers of these counters, which change under locks that a Call takes in any case.
+//! A read of a file adds them up.
+//!
 //! # Context
 //!
-//! Any; counters are atomic.
+//! Any; counters are atomic. The lock of the tallies is taken in process context only.
 
 use super::settings;
+use core::ops::Deref;
 use kernel::{
+    new_spinlock,
     prelude::*,
     str::CStr,
-    sync::Arc, //
+    sync::{
+        Arc,
+        SpinLock, //
+    },
 };
 use support::{
+    figure::Figure,
     pernet::{
         Namespace,
         Namespaced, //
@@ -31,25 +41,60 @@ use support::{
 };
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+    (
+        tallied {$($(#[$total_doc:meta])* $total:ident = $total_file:literal;)*}
+        others {$($(#[$doc:meta])* $name:ident = $file:literal;)*}
+    ) => {
         /// The counters of one network namespace.
         pub(crate) struct Counters {
             /// The namespace.
             pub(crate) namespace: Namespace,
+            /// The numbers of its connections.
+            tallies: Pin<KBox<SpinLock<Tallies>>>,
+            $($(#[$total_doc])* $total: Counter,)*
             $($(#[$doc])* pub(crate) $name: Counter,)*
         }
 
+        /// The numbers of one connection, which change with each Call. Threads that the connection
+        /// serialises change them, each number by one thread at a time.
+        #[derive(Default)]
+        pub(crate) struct Tally {
+            $($(#[$total_doc])* pub(crate) $total: Figure<u64>,)*
+        }
+
+        impl Tally {
+            /// Adds the numbers of `other`.
+            fn add(&self, other: &Self) {
+                $(self.$total.add(other.$total.get());)*
+            }
+        }
+
         impl Counters {
-            /// Returns the counters of `namespace`, all 0.
-            fn of(namespace: Namespace) -> Self {
-                Self {
+            /// Creates the counters of `namespace`, all 0.
+            fn of(namespace: Namespace) -> Result<Self> {
+                let tallies = new_spinlock!(Tallies::new(), "svcrdma tallies");
+                Ok(Self {
                     namespace,
+                    tallies: KBox::pin_init(tallies, GFP_KERNEL)?,
+                    $($total: Counter::new(),)*
                     $($name: Counter::new(),)*
-                }
+                })
+            }
+
+            /// Sets the counters of all connections to the sums of their numbers.
+            fn add_up(&self) {
+                // The counters are set under the lock, so that none of them goes back.
+                let tallies = self.tallies.lock();
+                let sum = tallies.sum();
+                $(self.$total.set(sum.$total.get());)*
             }
 
             /// Appends the files of these counters to `files`.
             fn add_to<'a>(&'a self, files: &mut KVec<Entry<'a>>) -> Result {
+                $(
+                    let value = Value::Refreshed(&self.$total);
+                    files.push(Entry { name: $total_file, value }, GFP_KERNEL)?;
+                )*
                 $(
                     let value = Value::Counter(&self.$name);
                     files.push(Entry { name: $file, value }, GFP_KERNEL)?;
@@ -69,54 +114,58 @@ macro_rules! host_counters {
 }
 
 counters! {
-    /// Present connections, from the connect request until the queue pair is destroyed.
-    connections = c"connections";
-    /// Present listeners.
-    listeners = c"listeners";
-    /// Accepted connections.
-    accepted = c"accepted";
-    /// Rejected connect requests.
-    rejected = c"rejected";
-    /// Connections that were closed for an abnormal reason, see
-    /// [`CloseReason::is_normal`](super::close_reason::CloseReason::is_normal).
-    closed_abnormally = c"closed_abnormally";
-    /// Received Calls whose transport header could be decoded.
-    calls = c"calls";
-    /// Calls that were dropped without a Reply, because nfsd dropped the request or the connection
-    /// closed.
-    calls_dropped = c"calls_dropped";
-    /// Messages that could not be decoded or served. Some of them are answered.
-    malformed = c"malformed";
-    /// Messages that need no answer and match no waiting callback: replies, RDMA_ERRORs, RDMA_DONE.
-    ignored = c"ignored";
-    /// Replies that were submitted for sending, error Replies included.
-    replies = c"replies";
-    /// Error Replies that were submitted for sending.
-    error_replies = c"error_replies";
-    /// Callbacks that were submitted for sending.
-    callbacks = c"callbacks";
-    /// Callbacks that were not sent because they exceed the client's inline threshold.
-    callbacks_too_large = c"callbacks_too_large";
-    /// Attempts to send a callback without a credit of the client.
-    callbacks_without_credit = c"callbacks_without_credit";
-    /// Callbacks that a client has answered with RDMA_ERROR and that were reported to sunrpc as
-    /// failed.
-    callbacks_refused = c"callbacks_refused";
-    /// Replies to callbacks that were passed to sunrpc.
-    callback_replies = c"callback_replies";
-    /// Bytes of Calls that were read by RDMA Read.
-    read_bytes = c"read_bytes";
-    /// Bytes of Replies that were written by RDMA Write.
-    write_bytes = c"write_bytes";
-    /// Work requests that were posted to send queues.
-    work_requests = c"work_requests";
-    /// Times that a Reply or an RDMA Read found its send queue full.
-    send_queue_waits = c"send_queue_waits";
-    /// Calls that waited for pages for their Read chunks.
-    page_waits = c"page_waits";
-    /// Times that nfsd left the Calls of a connection in the inbox because Replies held too many
-    /// pages.
-    reply_waits = c"reply_waits";
+    tallied {
+        /// Received Calls whose transport header could be decoded.
+        calls = c"calls";
+        /// Replies that were submitted for sending, error Replies included.
+        replies = c"replies";
+        /// Bytes of Calls that were read by RDMA Read.
+        read_bytes = c"read_bytes";
+        /// Bytes of Replies that were written by RDMA Write.
+        write_bytes = c"write_bytes";
+        /// Work requests that were posted to send queues.
+        work_requests = c"work_requests";
+    }
+    others {
+        /// Present connections, from the connect request until the queue pair is destroyed.
+        connections = c"connections";
+        /// Present listeners.
+        listeners = c"listeners";
+        /// Accepted connections.
+        accepted = c"accepted";
+        /// Rejected connect requests.
+        rejected = c"rejected";
+        /// Connections that were closed for an abnormal reason, see
+        /// [`CloseReason::is_normal`](super::close_reason::CloseReason::is_normal).
+        closed_abnormally = c"closed_abnormally";
+        /// Calls that were dropped without a Reply, because nfsd dropped the request or the connection
+        /// closed.
+        calls_dropped = c"calls_dropped";
+        /// Messages that could not be decoded or served. Some of them are answered.
+        malformed = c"malformed";
+        /// Messages that need no answer and match no waiting callback: replies, RDMA_ERRORs, RDMA_DONE.
+        ignored = c"ignored";
+        /// Error Replies that were submitted for sending.
+        error_replies = c"error_replies";
+        /// Callbacks that were submitted for sending.
+        callbacks = c"callbacks";
+        /// Callbacks that were not sent because they exceed the client's inline threshold.
+        callbacks_too_large = c"callbacks_too_large";
+        /// Attempts to send a callback without a credit of the client.
+        callbacks_without_credit = c"callbacks_without_credit";
+        /// Callbacks that a client has answered with RDMA_ERROR and that were reported to sunrpc as
+        /// failed.
+        callbacks_refused = c"callbacks_refused";
+        /// Replies to callbacks that were passed to sunrpc.
+        callback_replies = c"callback_replies";
+        /// Times that a Reply or an RDMA Read found its send queue full.
+        send_queue_waits = c"send_queue_waits";
+        /// Calls that waited for pages for their Read chunks.
+        page_waits = c"page_waits";
+        /// Times that nfsd left the Calls of a connection in the inbox because Replies held too many
+        /// pages.
+        reply_waits = c"reply_waits";
+    }
 }
 
 host_counters! {
@@ -132,7 +181,7 @@ impl Namespaced for Counters {
     // Out of line: the frame holds all counters while they are moved to the heap.
     #[inline(never)]
     fn new(namespace: Namespace) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self::of(namespace), GFP_KERNEL)?)
+        Ok(Arc::new(Self::of(namespace)?, GFP_KERNEL)?)
     }
 }
 
@@ -150,6 +199,109 @@ impl Files for Counters {
             files.push(*entry, GFP_KERNEL)?;
         }
         Ok(files)
+    }
+
+    fn refresh(&self) {
+        self.add_up();
+    }
+}
+
+/// The numbers of the connections of a namespace. A spinlock protects them, a leaf.
+struct Tallies {
+    /// The numbers of the connections that exist.
+    present: KVec<Arc<Tally>>,
+    /// The sums of the numbers of all others.
+    past: Tally,
+}
+
+impl Tallies {
+    fn new() -> Self {
+        Self {
+            present: KVec::new(),
+            past: Tally::default(),
+        }
+    }
+
+    /// Returns the sums of the numbers of all connections.
+    fn sum(&self) -> Tally {
+        let sum = Tally::default();
+        sum.add(&self.past);
+        self.present.iter().for_each(|tally| sum.add(tally));
+        sum
+    }
+
+    /// Adds the numbers of a new connection. Returns false if there is no room.
+    fn add(&mut self, tally: &Arc<Tally>) -> bool {
+        self.present.push_within_capacity(tally.clone()).is_ok()
+    }
+
+    /// Moves the numbers to `larger`, if that has more room. Returns the memory that is left.
+    fn grow(&mut self, mut larger: KVec<Arc<Tally>>) -> KVec<Arc<Tally>> {
+        if larger.capacity() > self.present.capacity() {
+            while let Some(tally) = self.present.pop() {
+                // There is room, as was checked.
+                let _ = larger.push_within_capacity(tally);
+            }
+            core::mem::swap(&mut self.present, &mut larger);
+        }
+        larger
+    }
+
+    /// Removes the numbers of a connection, which do not change any more, and keeps their sums.
+    fn end(&mut self, tally: &Arc<Tally>) {
+        let place = self.present.iter().position(|one| Arc::ptr_eq(one, tally));
+        let last = self.present.len().saturating_sub(1);
+        if let Some(place) = place {
+            self.present.swap(place, last);
+            self.past.add(tally);
+            self.present.pop();
+        }
+    }
+}
+
+/// The numbers of a connection, as part of the counters of its namespace. Dropping it keeps their
+/// sums there, so its owner must be what all threads own that change the numbers.
+pub(crate) struct Enrolled {
+    tally: Arc<Tally>,
+    counters: Arc<Counters>,
+}
+
+impl Enrolled {
+    /// Adds the numbers of a new connection to `counters`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(counters: Arc<Counters>) -> Result<Self> {
+        let tally = Arc::new(Tally::default(), GFP_KERNEL)?;
+        loop {
+            let room = {
+                let mut tallies = counters.tallies.lock();
+                if tallies.add(&tally) {
+                    break;
+                }
+                tallies.present.capacity()
+            };
+            let larger = KVec::with_capacity(room.saturating_mul(2).max(16), GFP_KERNEL)?;
+            let left = counters.tallies.lock().grow(larger);
+            drop(left);
+        }
+        Ok(Self { tally, counters })
+    }
+}
+
+impl Deref for Enrolled {
+    type Target = Tally;
+
+    #[inline]
+    fn deref(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl Drop for Enrolled {
+    fn drop(&mut self) {
+        self.counters.tallies.lock().end(&self.tally);
     }
 }
 

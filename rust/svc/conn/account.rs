@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The account of a connection: its credits, the pages of its Replies, and its idle reply contexts.
+//! The account of a connection: its credits, and the pages and counters of its Replies.
 //!
 //! The lock of the send queue protects the account, because a Reply takes that lock in any case.
-//! Nothing here sleeps, takes a lock or frees memory.
+//! What threads read without the lock is in the [`Ledger`]. Nothing here sleeps, takes a lock or
+//! frees memory.
 
-use super::space::Space;
-use crate::svc::lane::reply::Reply;
+use super::{
+    ledger::Ledger,
+    space::Space, //
+};
+use crate::svc::{
+    counters::{
+        Counters,
+        Enrolled, //
+    },
+    lane::reply::{
+        Kind,
+        Reply, //
+    },
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use svcrdma_proto::credits::{
     Credits,
-    Overrun,
     Unasked, //
 };
 
-/// The most idle reply contexts of a connection.
-const MAX_CONTEXTS: usize = 24;
-
 /// The account of a connection.
 pub(crate) struct Account {
-    /// The credits, and the Calls that use them.
-    pub(crate) credits: Credits,
-    /// Received Calls.
-    calls: u64,
-    /// Idle contexts for Replies.
-    contexts: KVec<KBox<Reply>>,
-    /// The fewest idle contexts since the last look.
-    fewest: usize,
-    /// The pages of the Replies.
-    pub(crate) space: Arc<Space>,
+    credits: Credits,
+    ledger: Arc<Ledger>,
+    /// Replies that were queued since the last look for surplus contexts.
+    replies: usize,
 }
 
 /// The state of an account, for debugfs.
@@ -49,11 +52,10 @@ pub(crate) struct Balance {
     pub(crate) backed: u32,
 }
 
-/// The context and the grant that a Reply begins with.
-pub(crate) struct Start {
-    /// The context, if one is idle.
-    pub(crate) context: Option<KBox<Reply>>,
-    /// The credits that the Reply grants.
+/// The credits that a Reply grants.
+#[derive(Default)]
+pub(crate) struct Granted {
+    /// Their number; 0 for work that is no Reply.
     pub(crate) credits: u32,
     /// True if more Receive buffers should be made now, so that later grants can grow.
     pub(crate) needs_buffers: bool,
@@ -61,32 +63,92 @@ pub(crate) struct Start {
 
 impl Account {
     /// Creates the account of a connection that gets at most `limit` credits and has room for
-    /// `room` unanswered Calls. May sleep.
+    /// `room` unanswered Calls, and its ledger. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(limit: u32, room: u32, space: Arc<Space>) -> Result<Self> {
-        Ok(Self {
-            credits: Credits::new(limit, room),
-            calls: 0,
-            contexts: KVec::with_capacity(MAX_CONTEXTS, GFP_KERNEL)?,
-            fewest: 0,
-            space,
-        })
+    pub(crate) fn new(
+        limit: u32,
+        room: u32,
+        space: Space,
+        counters: Arc<Counters>,
+    ) -> Result<(Self, Arc<Ledger>)> {
+        let (credits, arrivals) = Credits::new(limit);
+        let tally = Enrolled::new(counters)?;
+        let ledger = Ledger::new(arrivals, room, space, tally);
+        let ledger = Arc::new(ledger, GFP_KERNEL)?;
+        let account = Self {
+            credits,
+            ledger: ledger.clone(),
+            replies: 0,
+        };
+        Ok((account, ledger))
     }
 
-    /// Counts a Call, which asks for `requested` credits, until its Reply is built or
-    /// [`Credits::on_end`] is called. `requested` is None for a message whose header could not be
-    /// decoded.
-    ///
-    /// # Errors
-    ///
-    /// [`Overrun`] if the connection has no room for the Call.
+    /// Counts a Reply or a callback that is queued. A Reply gets its grant, which is no more than
+    /// posted buffers back.
     #[inline]
-    pub(crate) fn on_call(&mut self, requested: Option<u32>) -> Result<(), Overrun> {
-        self.calls = self.calls.wrapping_add(1);
-        self.credits.on_call(requested)
+    pub(crate) fn on_queued(&mut self, reply: &mut Reply) -> Granted {
+        self.ledger.space.take(reply.pages());
+        if reply.kind() == Kind::Callback {
+            return Granted::default();
+        }
+        self.count_reply(reply.written());
+        let arrivals = self.ledger.arrivals();
+        let credits = self.credits.on_reply(arrivals, reply.most_credits);
+        reply.set_credits(credits);
+        Granted {
+            credits,
+            needs_buffers: reply.kind() == Kind::Reply && self.credits.asks_for_more(arrivals),
+        }
+    }
+
+    /// Counts a Reply that writes `written` bytes by RDMA Write.
+    #[inline]
+    fn count_reply(&mut self, written: u32) {
+        self.replies = self.replies.wrapping_add(1);
+        self.ledger.tally.replies.add(1);
+        if written > 0 {
+            self.ledger.tally.write_bytes.add(written.into());
+        }
+    }
+
+    /// Counts a Reply that was not queued, because the connection is closing.
+    pub(crate) fn on_refused(&mut self) {
+        self.count_reply(0);
+    }
+
+    /// Ends a Call: its Reply is built, or it gets none.
+    #[inline]
+    pub(crate) fn on_end(&mut self) {
+        self.credits.on_end();
+        self.ledger.ended.set(self.credits.ended());
+    }
+
+    /// Counts posted work requests, and the bytes of the RDMA Reads among them.
+    #[inline]
+    pub(crate) fn on_posted(&mut self, count: u32, read: u32) {
+        self.ledger.tally.work_requests.add(count.into());
+        if read > 0 {
+            self.ledger.tally.read_bytes.add(read.into());
+        }
+    }
+
+    /// Releases the pages of a Reply or a callback that the device has completed. Keeps the context
+    /// if it is idle then and the connection has room for it; otherwise returns it.
+    #[inline]
+    pub(crate) fn on_completed(&mut self, reply: KBox<Reply>) -> Option<KBox<Reply>> {
+        self.ledger.space.put(reply.pages());
+        if reply.kind() != Kind::Reply || reply.holds_pages() {
+            return Some(reply);
+        }
+        self.ledger.contexts.put(reply)
+    }
+
+    /// Releases `pages` pages of a Reply or a callback that was flushed.
+    pub(crate) fn release(&mut self, pages: i32) {
+        self.ledger.space.put(pages);
     }
 
     /// Counts a message that costs no credit and matches no waiting callback.
@@ -95,62 +157,43 @@ impl Account {
     ///
     /// [`Unasked`] if the client has sent too many of them.
     pub(crate) fn on_unasked(&mut self) -> Result<(), Unasked> {
-        self.credits.on_unasked()
+        self.credits.on_unasked(self.ledger.arrivals())
     }
 
-    /// Begins a Reply, which grants at most `most` credits, and no more than posted buffers back.
-    #[inline]
-    pub(crate) fn start(&mut self, most: u32) -> Start {
-        let context = self.contexts.pop();
-        self.fewest = self.fewest.min(self.contexts.len());
-        Start {
-            context,
-            credits: self.credits.on_reply(most),
-            needs_buffers: self.credits.asks_for_more(),
-        }
+    /// Returns the number of idle contexts that exceed the Replies since the last call, and gives
+    /// the pages back that no Reply holds. An idle connection so keeps neither.
+    pub(crate) fn trim(&mut self) -> usize {
+        self.ledger.space.trim();
+        let replies = core::mem::replace(&mut self.replies, 0);
+        self.ledger.contexts.count().saturating_sub(replies)
     }
 
-    /// Returns true if the connection has enough idle contexts.
-    #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.contexts.len() >= MAX_CONTEXTS
+    /// Returns the number of credits that should be backed.
+    pub(crate) fn wanted(&mut self) -> u32 {
+        self.credits.wanted(self.ledger.arrivals())
     }
 
-    /// Keeps an idle context. Returns it if the account is full.
-    #[inline]
-    pub(crate) fn keep(&mut self, context: KBox<Reply>) -> Option<KBox<Reply>> {
-        match self.is_full() {
-            true => Some(context),
-            false => {
-                let kept = self.contexts.push_within_capacity(context);
-                kept.err().map(|e| e.0)
-            }
-        }
+    /// Looks at the client, see [`Credits::look`]. Returns the number of credits that should be
+    /// backed.
+    pub(crate) fn look(&mut self) -> u32 {
+        self.credits.look(self.ledger.arrivals())
     }
 
-    /// Takes a context that was idle since the last look. The caller repeats this until it returns
-    /// None, which ends the look.
-    pub(crate) fn surplus(&mut self) -> Option<KBox<Reply>> {
-        match self.fewest.checked_sub(1) {
-            Some(fewest) => self.fewest = fewest,
-            None => {
-                self.fewest = self.contexts.len();
-                return None;
-            }
-        }
-        self.contexts.pop()
+    /// Returns the number of credits that are backed.
+    pub(crate) fn backed(&mut self) -> u32 {
+        self.credits.backed()
     }
 
-    /// Takes any idle context.
-    pub(crate) fn take_context(&mut self) -> Option<KBox<Reply>> {
-        self.contexts.pop()
+    /// Notes that posted buffers back `backed` credits.
+    pub(crate) fn set_backed(&mut self, backed: u32) {
+        self.credits.set_backed(backed);
     }
 
     /// Returns the state of the account.
     pub(crate) fn balance(&self) -> Balance {
         Balance {
-            calls: self.calls,
-            unanswered: self.credits.unanswered(),
+            calls: self.ledger.calls(),
+            unanswered: self.credits.unanswered(self.ledger.arrivals()),
             granted: self.credits.grant(),
             held: self.credits.held(),
             backed: self.credits.backed(),

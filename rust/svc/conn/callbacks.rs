@@ -26,6 +26,7 @@ use sunrpc::callback::{
     Channel,
     SLOTS, //
 };
+use support::figure::Figure;
 use svcrdma_proto::callbacks::{
     Counted,
     NoCredit,
@@ -43,7 +44,7 @@ pub(crate) struct Callbacks {
     /// True if the client has refused a callback since the last tick.
     has_refused: AtomicFlag,
     /// True if a callback was counted since the last Reply to the client was queued.
-    has_called: AtomicFlag,
+    has_called: Figure<bool>,
     /// True if sunrpc has a callback that waits for a credit.
     is_wanted: AtomicFlag,
 }
@@ -55,7 +56,7 @@ impl Callbacks {
             queued: Atomic::new(0),
             unanswered <- new_spinlock!(Unanswered::default(), "svcrdma callbacks"),
             has_refused: AtomicFlag::new(false),
-            has_called: AtomicFlag::new(false),
+            has_called: Figure::default(),
             is_wanted: AtomicFlag::new(false),
         })
     }
@@ -88,7 +89,7 @@ impl Callbacks {
         // Under the lock, so that the next answer or Reply, which takes the lock, finds the flag
         // set.
         match counted {
-            Ok(_) => self.has_called.store(true, Relaxed),
+            Ok(_) => self.has_called.set(true),
             Err(NoCredit) => self.is_wanted.store(true, Relaxed),
         }
         counted
@@ -107,12 +108,22 @@ impl Callbacks {
 
     /// Notes that a Reply to the client is queued, behind the callbacks that were queued before.
     /// Returns true if the client may take another callback now.
+    #[inline]
     pub(crate) fn on_reply(&self) -> bool {
-        if !self.has_called.load(Relaxed) || !self.has_called.xchg(false, Full) {
-            return false;
+        let has_called = self.has_called.get();
+        if has_called {
+            self.note_reply();
         }
+        has_called
+    }
+
+    /// As [`Self::on_reply`], when there were callbacks.
+    #[cold]
+    #[inline(never)]
+    fn note_reply(&self) {
+        // Before the lock is taken: the flag of a callback that is counted later stays set.
+        self.has_called.set(false);
         self.unanswered.lock().on_reply();
-        true
     }
 
     /// Returns true if the client has refused a callback since the last tick.

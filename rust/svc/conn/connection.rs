@@ -65,6 +65,7 @@ use sunrpc::{
 };
 use support::{
     addr::Addr,
+    figure::Figure,
     ratelimit,
     ring::Refused,
     trace,
@@ -126,7 +127,7 @@ pub(crate) struct Connection {
     /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
     /// True once nfsd has validated the peer. Never cleared.
-    pub(crate) is_validated: AtomicFlag,
+    pub(crate) is_validated: Figure<bool>,
     /// The queue that runs the teardown.
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
@@ -179,7 +180,7 @@ impl Connection {
                 inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
-                is_validated: AtomicFlag::new(false),
+                is_validated: Figure::default(),
                 queue,
                 work <- new_work!("svcrdma close"),
             }),
@@ -334,8 +335,7 @@ impl Connection {
         match (late, endpoint) {
             (Some(reason), _) => self.close(reason),
             (None, Some(endpoint)) => {
-                // Without the lock, as this takes that of the send queue.
-                let is_silent = endpoint.balance().calls == 0;
+                let is_silent = endpoint.ledger.calls() == 0;
                 match is_silent && waited > settings::FIRST_CALL_SECONDS.get() {
                     true => self.close(CloseReason::Silent),
                     false => endpoint.tick(seconds),

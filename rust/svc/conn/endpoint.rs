@@ -13,12 +13,17 @@ use super::{
     account::{
         Account,
         Balance,
-        Start, //
+        Granted, //
     },
     call::Call,
     callbacks::Callbacks,
     connection::Connection,
-    quota::Quota,
+    ledger::Ledger,
+    quota::{
+        self,
+        Charged,
+        Quota, //
+    },
     receives::Receives,
     space::Space,
     work::Work, //
@@ -61,7 +66,6 @@ use rdma::{
     progress,
     qp::Qp,
     send_queue::{
-        Posting,
         SendQueue,
         Size,
         Stop, //
@@ -69,13 +73,7 @@ use rdma::{
 };
 use sunrpc::callback::SLOTS;
 use support::page::PAGE_SIZE;
-use svcrdma_proto::{
-    cm::Thresholds,
-    credits::{
-        Credits,
-        Overrun, //
-    },
-};
+use svcrdma_proto::cm::Thresholds;
 
 /// The parameters of a new endpoint.
 pub(crate) struct Parts {
@@ -122,16 +120,16 @@ pub(crate) struct Endpoint {
     /// The callbacks to the client.
     #[pin]
     pub(crate) callbacks: Callbacks,
-    /// True if work waits for room in the send queue. Set after the lock of that is released, so it
-    /// may be out of date for a moment.
-    is_full: AtomicFlag,
-    /// The pages that the Replies hold.
-    space: Arc<Space>,
+    /// What threads share without the lock of the send queue.
+    pub(crate) ledger: Arc<Ledger>,
     /// The most credits that the Receive queue has room for.
     max_credits: u32,
     /// The pages of Calls that nfsd has not taken.
     #[pin]
-    pub(crate) quota: SpinLock<Quota>,
+    quota: Quota,
+    /// The progress of the RDMA Reads.
+    #[pin]
+    pub(crate) reads: SpinLock<quota::Progress>,
     /// The posted and the waiting work, and the account of the connection.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
@@ -151,10 +149,10 @@ impl WorkItem for Endpoint {
     /// buffers that are not needed. May sleep.
     fn run(this: Arc<Endpoint>) {
         if this.receives.is_due() {
-            this.resize(Credits::look);
+            this.resize(Account::look);
             this.receives.pool().trim();
         } else {
-            this.resize(|credits| credits.wanted());
+            this.resize(Account::wanted);
         }
     }
 }
@@ -176,8 +174,13 @@ impl Endpoint {
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
-        let space = Arc::new(Space::new(connection.domain.held.clone()), GFP_KERNEL)?;
-        let account = Account::new(connection.max_credits, connection.max_calls, space.clone())?;
+        let space = Space::new(connection.domain.held.clone());
+        let (account, ledger) = Account::new(
+            connection.max_credits,
+            connection.max_calls,
+            space,
+            connection.counters.clone(),
+        )?;
         let send_queue = SendQueue::new(&Size { depth, waiting }, account)?;
         let max_credits = receives.most_credits();
         Arc::pin_init(
@@ -192,10 +195,10 @@ impl Endpoint {
                 failed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
                 callbacks <- Callbacks::new(),
-                is_full: AtomicFlag::new(false),
-                space,
+                ledger,
                 max_credits,
-                quota <- new_spinlock!(quota, "svcrdma quota"),
+                quota <- quota,
+                reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),
                 send_queue <- send_queue,
                 work <- new_work!("svcrdma receives"),
             }),
@@ -205,8 +208,7 @@ impl Endpoint {
 
     /// Opens the send queue and posts the waiting work.
     pub(crate) fn open(&self, qp: Qp<Endpoint, Connection>) {
-        let posting = self.send_queue.open(qp);
-        self.count(posting);
+        self.follow(self.send_queue.open(qp));
     }
 
     /// Queues `work` and posts what can be posted.
@@ -214,48 +216,57 @@ impl Endpoint {
     /// # Errors
     ///
     /// Returns the work if the connection is closing.
-    pub(crate) fn submit(&self, work: Work) -> Result<(), Work> {
+    #[inline]
+    pub(crate) fn submit(&self, work: Work) -> Result<Granted, Work> {
         match self.send_queue.submit(work) {
-            Ok(posting) => {
-                self.count(posting);
-                Ok(())
+            Ok((stop, granted)) => {
+                self.follow(stop);
+                Ok(granted)
             }
             Err(refused) => Err(self.connection.take_back(refused, Queue::Work)),
         }
     }
 
-    /// Returns true if work waited for room in the send queue when work was last posted.
-    #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.is_full.load(Relaxed)
+    /// As [`Self::submit`]. Out of line: only Replies have a copy of that, which knows that it posts
+    /// a Reply.
+    #[inline(never)]
+    pub(crate) fn submit_any(&self, work: Work) -> Result<Granted, Work> {
+        self.submit(work)
     }
 
-    /// Counts what was posted. Closes the connection after an error.
+    /// Counts that work waits for room. Closes the connection after an error.
     #[inline]
-    pub(crate) fn count(&self, posting: Posting) {
-        let counters = &self.connection.counters;
-        if posting.count > 0 {
-            counters.work_requests.add(posting.count);
-        }
-        if posting.read > 0 {
-            counters.read_bytes.add(posting.read);
-        }
-        let is_full = matches!(posting.stop, Stop::Full);
-        if is_full != self.is_full() {
-            self.is_full.store(is_full, Relaxed);
-        }
-        match posting.stop {
+    pub(crate) fn follow(&self, stop: Stop) {
+        match stop {
             Stop::Idle => {}
-            Stop::Full => counters.send_queue_waits.inc(),
+            Stop::Full => self.connection.counters.send_queue_waits.inc(),
             Stop::Failed(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }
     }
 
-    /// Takes the context of a Reply back, after the Send has completed or the Reply was flushed.
-    /// Wakes nfsd if it waits for the pages.
-    pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
+    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// As for `Pool::reply`.
+    #[inline]
+    pub(crate) fn take_reply(&self) -> Result<KBox<Reply>> {
+        match self.ledger.contexts.take() {
+            Some(reply) => Ok(reply),
+            None => self.connection.domain.pool.reply(),
+        }
+    }
+
+    /// Releases the pages of a Reply or a callback that was flushed.
+    pub(crate) fn release(&self, reply: &Reply) {
         let pages = reply.pages();
-        // Without the lock, as this releases pages.
+        self.send_queue.with_state(|account| account.release(pages));
+    }
+
+    /// Takes the context of a Reply or a callback back, which the device has completed or which was
+    /// flushed. Does not sleep.
+    pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
+        let pool = &self.connection.domain.pool;
         let kept = match reply.kind() {
             Kind::Reply => {
                 if let Some(page_region) = reply.clear() {
@@ -263,26 +274,18 @@ impl Endpoint {
                         .domain
                         .put_page_region(&self.lane, page_region);
                 }
-                self.send_queue.with_state(|account| {
-                    account.space.put(pages);
-                    account.keep(reply)
-                })
+                self.ledger.contexts.put(reply)
             }
-            Kind::Answer | Kind::Callback => {
-                self.send_queue
-                    .with_state(|account| account.space.put(pages));
-                Some(reply)
-            }
+            Kind::Answer | Kind::Callback => Some(reply),
         };
         if let Some(reply) = kept {
-            self.connection.domain.pool.put_reply(reply);
+            pool.put_reply(reply);
         }
-        self.wake();
     }
 
     /// Wakes nfsd if it waits for pages of Replies, some of which were released.
     pub(crate) fn wake(&self) {
-        if self.space.should_wake() {
+        if self.ledger.space.should_wake() {
             self.connection.inbox.wake();
         }
     }
@@ -290,60 +293,34 @@ impl Endpoint {
     /// Returns the idle contexts to the pool: those that were idle since the last call, or all if
     /// `is_ending`.
     pub(crate) fn trim_replies(&self, is_ending: bool) {
-        let pool = &self.connection.domain.pool;
-        let take = |account: &mut Account| {
-            account.space.trim();
-            match is_ending {
-                true => account.take_context(),
-                false => account.surplus(),
+        let surplus = self.send_queue.with_state(Account::trim);
+        let count = if is_ending { usize::MAX } else { surplus };
+        for _ in 0..count {
+            match self.ledger.contexts.take() {
+                Some(reply) => self.connection.domain.pool.put_reply(reply),
+                None => break,
             }
-        };
-        while let Some(reply) = self.send_queue.with_state(take) {
-            pool.put_reply(reply);
         }
     }
 
     /// Returns true if nfsd may take another Call, see [`Space::allows_call`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
-        self.space
+        self.ledger
+            .space
             .allows_call(ReplyPages::now(), running, || waits.inc())
-    }
-
-    /// Counts a Call, which asks for `requested` credits, see [`Account::on_call`].
-    pub(crate) fn on_call(&self, requested: Option<u32>) -> Result<(), Overrun> {
-        self.send_queue
-            .with_state(|account| account.on_call(requested))
     }
 
     /// Ends a Call that gets no Reply.
     pub(crate) fn end_call(&self, call: &mut Call) {
         if core::mem::replace(&mut call.has_credit, false) {
-            self.send_queue
-                .with_state(|account| account.credits.on_end());
+            self.send_queue.with_state(Account::on_end);
         }
-    }
-
-    /// Begins the Reply to a Call. Queues the making of more Receive buffers when the grant needs
-    /// them.
-    pub(crate) fn start_reply(self: &Arc<Self>) -> Start {
-        let most = self.most_credits();
-        let start = self.send_queue.with_state(|account| account.start(most));
-        if start.needs_buffers {
-            self.grow_later();
-        }
-        start
-    }
-
-    /// Counts an error Reply. Returns the credits that it grants.
-    pub(crate) fn grant(&self) -> u32 {
-        let most = self.most_credits();
-        self.send_queue
-            .with_state(|account| account.credits.on_reply(most))
     }
 
     /// Returns the most credits that the client may have, regardless of the Receive buffers.
-    fn most_credits(&self) -> u32 {
+    #[inline]
+    pub(crate) fn most_credits(&self) -> u32 {
         let most = settings::CREDITS.get().min(self.max_credits);
         most.min(self.connection.most_credits())
     }
@@ -362,48 +339,49 @@ impl Endpoint {
     /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
     pub(crate) fn bind(&self) {
         self.receives.bind();
-        self.resize(|credits| credits.backed());
+        self.resize(Account::backed);
     }
 
     /// Changes the number of Receive buffers to what `wanted` credits need. Surplus buffers are
     /// freed later. May sleep.
     // Out of line, to keep the frame out of the watchdog's tick.
     #[inline(never)]
-    fn resize(&self, wanted: impl FnOnce(&mut Credits) -> u32) {
+    fn resize(&self, wanted: impl FnOnce(&mut Account) -> u32) {
         let resizing = self.receives.lock();
         let callbacks = resizing.callbacks(self.balance().backed);
-        let wanted = self
-            .send_queue
-            .with_state(|account| wanted(&mut account.credits));
+        let wanted = self.send_queue.with_state(wanted);
         let backed = resizing.resize(wanted, callbacks);
         self.send_queue
-            .with_state(|account| account.credits.set_backed(backed));
+            .with_state(|account| account.set_backed(backed));
     }
 
     /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
-    pub(crate) fn begin_read(&self, call: Call, pages: usize) -> Result<Option<Call>, Call> {
-        self.quota.lock().take(call, pages, || self.share())
+    #[inline]
+    pub(crate) fn begin_read(&self, call: Call, pages: usize) -> Charged {
+        self.quota.take(call, pages, || self.share())
     }
 
     /// Releases `pages` pages of a Call that nfsd has taken or will never take. Returns true if the
     /// caller must start the waiting Calls, with [`Self::next_read`].
+    #[inline]
     pub(crate) fn put_quota(&self, pages: usize) -> bool {
-        self.quota.lock().put(pages)
+        self.quota.put(pages)
     }
 
     /// Returns the next waiting Call that the quota allows to be read.
     pub(crate) fn next_read(&self) -> Option<Call> {
-        self.quota.lock().next(|| self.share())
+        self.quota.next(|| self.share())
     }
 
     /// Takes a Call that waits for the quota and will never be read, because the connection is torn
     /// down.
     pub(crate) fn take_unread(&self) -> Option<Call> {
-        self.quota.lock().give_up()
+        self.quota.give_up()
     }
 
     /// Notes that a Reply to the client is queued. The callbacks that were queued before it have
     /// used Receives of the client, which the Reply lets the client post again.
+    #[inline]
     pub(crate) fn on_replied(&self) {
         if self.callbacks.on_reply() {
             self.resume_callbacks();
@@ -441,8 +419,8 @@ impl Endpoint {
     pub(crate) fn load(&self) -> Load {
         Load {
             send_queue: self.send_queue.load(),
-            reading_kib: self.quota.lock().used().saturating_mul(PAGE_SIZE / 1024),
-            reply_kib: self.space.held().saturating_mul(PAGE_SIZE / 1024),
+            reading_kib: self.quota.used().saturating_mul(PAGE_SIZE / 1024),
+            reply_kib: self.ledger.space.held().saturating_mul(PAGE_SIZE / 1024),
         }
     }
 
@@ -460,14 +438,14 @@ impl Endpoint {
     /// pages.
     fn keeps_read_pages(&self) -> bool {
         let standing = self.connection.standing();
-        self.quota.lock().used() > 0 && self.connection.domain.pool.is_short(standing)
+        self.quota.used() > 0 && self.connection.domain.pool.is_short(standing)
     }
 
     /// Returns true if the connection holds pages of Replies, and the device has reached the limit
     /// for these.
     fn keeps_reply_pages(&self) -> bool {
         let limit = ReplyPages::now().device;
-        self.connection.domain.held.left(limit) <= 0 && self.space.held() > 0
+        self.connection.domain.held.left(limit) <= 0 && self.ledger.space.held() > 0
     }
 
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the

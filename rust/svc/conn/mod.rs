@@ -15,6 +15,7 @@ pub(crate) mod callbacks;
 pub(crate) mod connection;
 pub(crate) mod endpoint;
 mod events;
+pub(crate) mod ledger;
 pub(crate) mod quota;
 pub(crate) mod read_request;
 pub(crate) mod receives;

@@ -7,22 +7,55 @@
 //! more pages. The most pages of a connection are its share of the budget of its standing (proto's
 //! `shares`). Shares shrink as a budget fills, because peers that hang keep theirs until they are
 //! closed.
+//!
+//! # Locking
+//!
+//! The number of pages is atomic, and a spinlock protects the waiting Calls. A Call takes the lock
+//! only if Calls wait, or if it has to wait itself. A thread that releases pages either sees that a
+//! Call waits, or the thread that makes the Call wait sees the released pages, because both use full
+//! barriers.
 
 use super::call::Call;
-use kernel::prelude::*;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            AtomicFlag,
+            Full,
+            Relaxed, //
+        },
+        SpinLock, //
+    },
+};
 use support::ring::Ring;
 use svcrdma_proto::shortage::Holder;
 
-/// The quota of a connection. The endpoint owns it and keeps it under a spinlock.
+/// The quota of a connection. The endpoint owns it.
+#[pin_data]
 pub(crate) struct Quota {
     /// Pages of Calls that are read and of Calls that nfsd has not taken.
-    used: usize,
-    /// The Calls that wait for the quota.
-    waiting: Ring<Call>,
+    used: Atomic<i32>,
+    /// True while Calls wait. Changed under the lock.
+    has_waiting: AtomicFlag,
+    #[pin]
+    line: SpinLock<Line>,
+}
+
+/// The Calls that wait for the quota.
+struct Line {
+    calls: Ring<Call>,
     /// True while a thread starts the waiting Calls. Starting a Call may end it, which must not
     /// start the next one recursively.
     starting: bool,
-    /// The progress of the connection's Reads in the last looks for a shortage.
+}
+
+/// The judgement on the progress of a connection's RDMA Reads, when pages are short. The endpoint
+/// keeps it under a spinlock.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// The progress in the last looks.
     pub(crate) holder: Holder,
     /// Pages under RDMA Read at the last look, for each line.
     pub(crate) unserved: [u32; 2],
@@ -30,78 +63,122 @@ pub(crate) struct Quota {
     pub(crate) unserved_looks: u32,
 }
 
+/// The result of charging the pages of a Call.
+pub(crate) enum Charged {
+    /// The Call may be read now.
+    Ready(Call),
+    /// The Call waits. The caller must start the waiting Calls, with [`Quota::next`].
+    Start,
+    /// The Call waits, and another thread starts the waiting Calls.
+    Waits,
+    /// Too many Calls wait.
+    Full(Call),
+}
+
 impl Quota {
     /// Creates the quota of a connection with at most `calls` Calls at a time. May sleep.
-    pub(crate) fn new(calls: usize) -> Result<Self> {
-        Ok(Self {
-            used: 0,
-            waiting: Ring::with_capacity(calls)?,
-            starting: false,
-            holder: Holder::default(),
-            unserved: [0; 2],
-            unserved_looks: 0,
-        })
-    }
-
-    /// Charges `pages` for `call`. Returns the Call if it may be read now, or None if it waits
-    /// until others of the connection have ended. `share` returns the most pages of the connection;
-    /// it is called only if the connection has pages.
     ///
     /// # Errors
     ///
-    /// Returns the Call if too many wait.
-    pub(crate) fn take(
-        &mut self,
-        call: Call,
-        pages: usize,
-        share: impl FnOnce() -> usize,
-    ) -> Result<Option<Call>, Call> {
+    /// `ENOMEM`.
+    pub(crate) fn new(calls: usize) -> Result<impl PinInit<Self>> {
+        let line = Line {
+            calls: Ring::with_capacity(calls)?,
+            starting: false,
+        };
+        Ok(pin_init!(Self {
+            used: Atomic::new(0),
+            has_waiting: AtomicFlag::new(false),
+            line <- new_spinlock!(line, "svcrdma quota"),
+        }))
+    }
+
+    /// Charges `pages` for `call`, or makes the Call wait until others of the connection have ended.
+    /// `share` returns the most pages of the connection; it is called only if the connection has
+    /// pages.
+    #[inline]
+    pub(crate) fn take(&self, call: Call, pages: usize, share: impl FnOnce() -> usize) -> Charged {
         // Not before the Calls that wait already.
-        if !self.waiting.is_empty() || !self.has_room(pages, share) {
-            return self.waiting.push(call).map(|()| None);
+        match !self.has_waiting.load(Relaxed) && self.charge(pages, share) {
+            true => Charged::Ready(call),
+            false => self.wait(call),
         }
-        self.used = self.used.saturating_add(pages);
-        Ok(Some(call))
+    }
+
+    /// Makes `call` wait.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, call: Call) -> Charged {
+        let mut line = self.line.lock();
+        if let Err(call) = line.calls.push(call) {
+            return Charged::Full(call);
+        }
+        // A full barrier: a thread that released pages before is seen by the next charge.
+        self.has_waiting.xchg(true, Full);
+        match core::mem::replace(&mut line.starting, true) {
+            true => Charged::Waits,
+            false => Charged::Start,
+        }
     }
 
     /// Releases `pages`. Returns true if the caller must start the waiting Calls, with
     /// [`Self::next`].
-    pub(crate) fn put(&mut self, pages: usize) -> bool {
-        self.used = self.used.saturating_sub(pages);
-        !core::mem::replace(&mut self.starting, true)
+    #[inline]
+    pub(crate) fn put(&self, pages: usize) -> bool {
+        // A full barrier: a Call that waits is seen below.
+        self.used.fetch_sub(count(pages), Full);
+        self.has_waiting.load(Relaxed) && self.start()
+    }
+
+    /// Returns true if no thread starts the waiting Calls; then the caller must.
+    #[cold]
+    #[inline(never)]
+    fn start(&self) -> bool {
+        !core::mem::replace(&mut self.line.lock().starting, true)
     }
 
     /// Returns the next waiting Call that may be read, and charges its pages. After None the caller
     /// stops, and the thread that releases pages next starts the Calls.
-    pub(crate) fn next(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
-        let call = self.next_with_room(share);
-        self.starting = call.is_some();
+    pub(crate) fn next(&self, share: impl FnOnce() -> usize) -> Option<Call> {
+        let mut line = self.line.lock();
+        let pages = line.calls.front_mut().map(|call| call.sink_pages());
+        let has_room = pages.is_some_and(|pages| self.charge(pages, share));
+        let call = has_room.then(|| line.calls.pop()).flatten();
+        line.starting = call.is_some();
+        self.has_waiting.store(!line.calls.is_empty(), Relaxed);
         call
-    }
-
-    /// Takes the first waiting Call, if the quota has room for it.
-    fn next_with_room(&mut self, share: impl FnOnce() -> usize) -> Option<Call> {
-        let pages = self.waiting.front_mut()?.sink_pages();
-        if !self.has_room(pages, share) {
-            return None;
-        }
-        self.used = self.used.saturating_add(pages);
-        self.waiting.pop()
     }
 
     /// Returns the number of charged pages.
     pub(crate) fn used(&self) -> usize {
-        self.used
+        usize::try_from(self.used.load(Relaxed)).unwrap_or(0)
     }
 
     /// Takes a waiting Call that will never be read.
-    pub(crate) fn give_up(&mut self) -> Option<Call> {
-        self.waiting.pop()
+    pub(crate) fn give_up(&self) -> Option<Call> {
+        self.line.lock().calls.pop()
     }
 
-    /// Returns true if `pages` more pages may be charged. A connection without pages may have any
-    /// number, so that it always makes progress.
-    fn has_room(&self, pages: usize, share: impl FnOnce() -> usize) -> bool {
-        self.used == 0 || self.used.saturating_add(pages) <= share()
+    /// Charges `pages`. Returns false, and charges nothing, if the connection has no room for them.
+    /// A connection without pages may have any number, so that it always makes progress.
+    #[inline]
+    fn charge(&self, pages: usize, share: impl FnOnce() -> usize) -> bool {
+        let pages = count(pages);
+        let before = self.used.fetch_add(pages, Full);
+        if before <= 0 {
+            return true;
+        }
+        let most = i32::try_from(share()).unwrap_or(i32::MAX);
+        let has_room = before.saturating_add(pages) <= most;
+        if !has_room {
+            self.used.fetch_sub(pages, Full);
+        }
+        has_room
     }
+}
+
+/// Converts a number of pages, which are at most those of all unanswered Calls.
+#[inline]
+fn count(pages: usize) -> i32 {
+    i32::try_from(pages).unwrap_or(i32::MAX)
 }

@@ -19,7 +19,8 @@
 //!
 //! Any; takes no lock. The functions that change the number of pages are called under the lock of
 //! the send queue, which serialises them. They draw pages of the device in batches, so that a Reply
-//! rarely touches what all connections share.
+//! rarely touches what all connections share. A connection has room for some thousand Calls, and a
+//! Reply has at most the pages of an nfsd thread, so the numbers of pages never overflow.
 
 use crate::svc::{
     lane::held::Held,
@@ -27,13 +28,12 @@ use crate::svc::{
 };
 use kernel::sync::{
     atomic::{
-        Atomic,
         AtomicFlag,
-        Full,
-        Relaxed, //
+        Full, //
     },
     Arc, //
 };
+use support::figure::Figure;
 use svcrdma_proto::space::Standing;
 
 /// The number of pages that a connection draws at a time.
@@ -42,9 +42,9 @@ const BATCH: i32 = 16;
 /// The space of a connection.
 pub(crate) struct Space {
     /// Pages that the Replies hold.
-    held: Atomic<i32>,
+    held: Figure<i32>,
     /// Pages that count in `device`: at least `held`.
-    drawn: Atomic<i32>,
+    drawn: Figure<i32>,
     /// The pages of all connections.
     device: Arc<Held>,
     /// True if nfsd was refused a Call and is to be woken.
@@ -53,10 +53,10 @@ pub(crate) struct Space {
 
 impl Space {
     /// Returns a space in which no Reply holds pages.
-    pub(crate) const fn new(device: Arc<Held>) -> Self {
+    pub(crate) fn new(device: Arc<Held>) -> Self {
         Self {
-            held: Atomic::new(0),
-            drawn: Atomic::new(0),
+            held: Figure::default(),
+            drawn: Figure::default(),
             device,
             needs_wake: AtomicFlag::new(false),
         }
@@ -64,39 +64,45 @@ impl Space {
 
     /// Counts the `pages` pages of a Reply that is queued. Under the lock of the send queue.
     #[inline]
-    pub(crate) fn take(&self, pages: usize) {
-        let held = self.held.load(Relaxed).saturating_add(count(pages));
-        let lacking = held.saturating_sub(self.drawn.load(Relaxed));
-        if lacking > 0 {
-            // A connection with few Replies draws no more than it needs.
-            self.draw(lacking.max(held.min(BATCH)));
+    pub(crate) fn take(&self, pages: i32) {
+        let held = self.held.get().wrapping_add(pages);
+        if held > self.drawn.get() {
+            self.draw_for(held);
         }
-        self.held.store(held, Relaxed);
+        self.held.set(held);
     }
 
     /// Releases the `pages` pages of a Reply. Under the lock of the send queue. The caller calls
     /// [`Self::should_wake`] after it has released the lock.
     #[inline]
-    pub(crate) fn put(&self, pages: usize) {
-        let held = self.held.load(Relaxed).saturating_sub(count(pages));
-        self.held.store(held, Relaxed);
-        let spare = self.drawn.load(Relaxed).saturating_sub(held);
+    pub(crate) fn put(&self, pages: i32) {
+        let held = self.held.get().wrapping_sub(pages);
+        self.held.set(held);
+        let spare = self.drawn.get().wrapping_sub(held);
         if spare > 2 * BATCH {
             self.draw(BATCH.saturating_sub(spare));
         }
     }
 
+    /// Draws the pages that `held` pages lack, and more if the connection has many Replies.
+    #[cold]
+    #[inline(never)]
+    fn draw_for(&self, held: i32) {
+        let lacking = held.saturating_sub(self.drawn.get());
+        self.draw(lacking.max(held.min(BATCH)));
+    }
+
     /// Gives the pages back that no Reply holds. Under the lock of the send queue.
     pub(crate) fn trim(&self) {
-        let held = self.held.load(Relaxed);
-        self.draw(held.saturating_sub(self.drawn.load(Relaxed)));
+        self.draw(self.held.get().saturating_sub(self.drawn.get()));
     }
 
     /// Draws `pages` pages of the device, or gives pages back if the number is negative.
+    #[cold]
+    #[inline(never)]
     fn draw(&self, pages: i32) {
         self.device.add(pages);
-        let drawn = self.drawn.load(Relaxed).saturating_add(pages);
-        self.drawn.store(drawn, Relaxed);
+        self.drawn.set(self.drawn.get().saturating_add(pages));
     }
 
     /// Returns true if the caller, which has released pages, must wake nfsd.
@@ -109,20 +115,30 @@ impl Space {
 
     /// Returns true if nfsd may take another Call. Calls `on_refused` at the first refusal since
     /// nfsd was last woken. `running` returns the number of Calls in nfsd threads.
+    #[inline]
     pub(crate) fn allows_call(
         &self,
         limits: ReplyPages,
         running: impl Fn() -> i32,
         on_refused: impl FnOnce(),
     ) -> bool {
-        if self.fits(limits, running()) {
-            return true;
-        }
+        self.fits(limits, &running) || self.allows_again(limits, running, on_refused)
+    }
+
+    /// As [`Self::allows_call`], after a first refusal.
+    #[cold]
+    #[inline(never)]
+    fn allows_again(
+        &self,
+        limits: ReplyPages,
+        running: impl Fn() -> i32,
+        on_refused: impl FnOnce(),
+    ) -> bool {
         // The end of a Reply and the end of a Call each cause another call of this function after
         // their own change. If both end at a time, the barrier makes one of them see the change of
         // the other.
         let was_refused = self.needs_wake.xchg(true, Full);
-        let fits = self.fits(limits, running());
+        let fits = self.fits(limits, running);
         if !fits && !was_refused {
             on_refused();
         }
@@ -130,24 +146,18 @@ impl Space {
     }
 
     /// Returns true if the connection has space now.
-    fn fits(&self, limits: ReplyPages, running: i32) -> bool {
+    #[inline]
+    fn fits(&self, limits: ReplyPages, running: impl FnOnce() -> i32) -> bool {
         let standing = Standing {
-            running,
-            held: self.held.load(Relaxed),
+            held: self.held.get(),
             limit: limits.connection,
             left: self.device.left(limits.device),
         };
-        standing.has_space()
+        standing.has_space(running)
     }
 
     /// Returns the number of pages that the Replies hold.
     pub(crate) fn held(&self) -> usize {
-        usize::try_from(self.held.load(Relaxed)).unwrap_or(0)
+        usize::try_from(self.held.get()).unwrap_or(0)
     }
-}
-
-/// Converts a number of pages. The number never exceeds `i32::MAX`, because a Reply has at most the
-/// pages of an nfsd thread.
-fn count(pages: usize) -> i32 {
-    i32::try_from(pages).unwrap_or(i32::MAX)
 }

@@ -7,7 +7,6 @@
 //! stays validated.
 
 use super::connection::Connection;
-use kernel::sync::atomic::Relaxed;
 use sunrpc::results::Results;
 use svcrdma_proto::shares::Standing;
 
@@ -16,21 +15,24 @@ const CREDITS: u32 = 8;
 
 impl Connection {
     /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
+    #[inline]
     pub(crate) fn note_peer(&self, results: &Results<'_>) {
         if self.standing() == Standing::Unvalidated && results.is_peer_valid() {
-            self.is_validated.store(true, Relaxed);
+            self.is_validated.set(true);
         }
     }
 
     /// Returns the standing of the peer. In any context.
+    #[inline]
     pub(crate) fn standing(&self) -> Standing {
-        match self.is_validated.load(Relaxed) {
+        match self.is_validated.get() {
             true => Standing::Validated,
             false => Standing::Unvalidated,
         }
     }
 
     /// Returns the most credits that the standing of the peer allows.
+    #[inline]
     pub(crate) fn most_credits(&self) -> u32 {
         match self.standing() {
             Standing::Validated => u32::MAX,

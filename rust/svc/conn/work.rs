@@ -6,16 +6,16 @@
 //! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
 
 use super::{
-    account::Account,
+    account::{
+        Account,
+        Granted, //
+    },
     call::{
         self,
         Call, //
     },
 };
-use crate::svc::lane::reply::{
-    Kind,
-    Reply, //
-};
+use crate::svc::lane::reply::Reply;
 use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
@@ -36,15 +36,10 @@ pub(crate) enum Work {
     /// The RDMA Reads of a Call.
     Read(Call),
     /// A Reply or a callback.
-    Reply {
-        /// The context.
-        reply: KBox<Reply>,
-        /// True if the Call uses a credit, until the last work request of the Reply is built.
-        has_credit: bool,
-        /// The Call of a Reply that has to wait, until the last work request is built: a peer that
-        /// takes no Replies finds no Receive buffer for more Calls.
-        call: Cell<Option<Call>>,
-    },
+    Reply(KBox<Reply>),
+    /// A Reply that probably has to wait for room in the send queue. It keeps its Call until the last
+    /// work request is built: a peer that takes no Replies finds no Receive buffer for more Calls.
+    Late(KBox<Reply>, Cell<Option<Call>>),
 }
 
 /// The end of a piece of work.
@@ -58,67 +53,63 @@ pub(crate) enum Outcome {
 
 impl work::Work for Work {
     type State = Account;
+    type Queued = Granted;
 
+    #[inline]
     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
         match self {
             Work::Read(call) => call::build_reads(call, chain, room),
-            Work::Reply { reply, .. } => reply.build(chain, room),
+            Work::Reply(reply) | Work::Late(reply, _) => reply.build(chain, room),
         }
     }
 
     #[inline]
-    fn on_queued(&self, account: &mut Account) {
-        if let Work::Reply { reply, .. } = self {
-            account.space.take(reply.pages());
+    fn on_queued(&mut self, account: &mut Account) -> Granted {
+        match self {
+            Work::Read(_) => Granted::default(),
+            Work::Reply(reply) | Work::Late(reply, _) => account.on_queued(reply),
         }
     }
 
     #[inline]
     fn on_built(&self, account: &mut Account) {
-        if let Work::Reply {
-            has_credit, call, ..
-        } = self
-        {
-            if *has_credit {
-                account.credits.on_end();
+        let reply = match self {
+            Work::Read(_) => return,
+            Work::Reply(reply) => reply,
+            Work::Late(reply, call) => {
+                call.set(None);
+                reply
             }
-            call.set(None);
+        };
+        if reply.has_credit {
+            account.on_end();
         }
     }
 
     #[inline]
-    fn retire(self, account: &mut Account) -> Option<Self> {
-        let Work::Reply {
-            mut reply,
-            has_credit,
-            call,
-        } = self
-        else {
-            return Some(self);
-        };
-        if reply.kind() != Kind::Reply || reply.holds_pages() || account.is_full() {
-            return Some(Work::Reply {
-                reply,
-                has_credit,
-                call,
-            });
-        }
-        account.space.put(reply.pages());
-        reply.reset();
-        account.keep(reply).map(|reply| Work::Reply {
-            reply,
-            has_credit,
-            call,
-        })
+    fn on_posted(account: &mut Account, count: u32, read: u32) {
+        account.on_posted(count, read);
     }
 
+    #[inline]
+    fn retire(self, account: &mut Account) -> Option<Self> {
+        match self {
+            Work::Read(_) => Some(self),
+            Work::Reply(reply) | Work::Late(reply, _) => {
+                account.on_completed(reply).map(Work::Reply)
+            }
+        }
+    }
+
+    #[inline]
     fn holds_resources(&self) -> bool {
         match self {
             Work::Read(_) => true,
-            Work::Reply { reply, .. } => reply.holds_pages(),
+            Work::Reply(reply) | Work::Late(reply, _) => reply.holds_pages(),
         }
     }
 
+    #[inline]
     fn amount(&self) -> Amount {
         match self {
             Work::Read(call) => Amount {
@@ -126,7 +117,7 @@ impl work::Work for Work {
                 // CAST: The number came from 32 bits.
                 filled: call.sink_pages() as u32,
             },
-            Work::Reply { reply, .. } => Amount {
+            Work::Reply(reply) | Work::Late(reply, _) => Amount {
                 bytes: reply.bytes(),
                 filled: 0,
             },

@@ -90,8 +90,8 @@ fn unserved(connection: &Connection, late: Late) -> u32 {
         return 0;
     };
     let (unserved, looks) = {
-        let quota = endpoint.quota.lock();
-        (quota.unserved, quota.unserved_looks)
+        let reads = endpoint.reads.lock();
+        (reads.unserved, reads.unserved_looks)
     };
     if looks <= late.patience {
         return 0;
@@ -111,7 +111,7 @@ impl Endpoint {
     ///
     /// # Locking
     ///
-    /// Takes the locks of the send queue and of the quota, one after the other.
+    /// Takes the locks of the send queue and of the progress, one after the other.
     fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
         let filled = self.send_queue.survey(|work| {
@@ -129,10 +129,10 @@ impl Endpoint {
             .iter()
             .fold(0u32, |all, held| all.saturating_add(*held));
         let seconds = settings::SHORTAGE_SECONDS.get();
-        let mut quota = self.quota.lock();
-        quota.unserved_looks = quota
+        let mut reads = self.reads.lock();
+        reads.unserved_looks = reads
             .holder
             .look(at, all, filled, 1000 / SHORTAGE_MSECS, seconds);
-        quota.unserved = held;
+        reads.unserved = held;
     }
 }

@@ -15,10 +15,7 @@ use crate::svc::{
     conn::endpoint::Endpoint,
     settings, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use sunrpc::callback::{
     self,
     Back,
@@ -97,7 +94,7 @@ fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
 /// # Context
 ///
 /// A worker of a completion queue.
-pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
+pub(crate) fn received(endpoint: &Endpoint, reverse: &Reverse<'_>) {
     let body = reverse.body;
     // The RPC message repeats the XID of the transport header (RFC 8166, section 4.2.1).
     let is_same = body.get(..4) == Some(&reverse.xid.to_be_bytes());
@@ -122,7 +119,7 @@ pub(crate) fn received(endpoint: &Arc<Endpoint>, reverse: &Reverse<'_>) {
 /// # Context
 ///
 /// A worker of a completion queue.
-pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
+pub(crate) fn refused(endpoint: &Endpoint, xid: u32) {
     let callbacks = &endpoint.callbacks;
     let is_told = callbacks.on_answer(xid, None)
         && !callbacks.has_refused()
@@ -141,7 +138,7 @@ pub(crate) fn refused(endpoint: &Arc<Endpoint>, xid: u32) {
 ///
 /// `granted` is the number of credits that the client grants with the reply, `None` if it does not
 /// say.
-fn complete(endpoint: &Arc<Endpoint>, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
+fn complete(endpoint: &Endpoint, xid: u32, reply: &[u8], granted: Option<u32>) -> bool {
     let channel = endpoint.connection.channel();
     channel.is_some_and(|channel| channel.complete(xid, reply, granted.map(under_way)))
 }

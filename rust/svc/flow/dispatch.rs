@@ -44,8 +44,9 @@ use rdma::{
 impl Handler for Endpoint {
     type Call = CallState;
 
+    #[inline]
     fn received(this: ArcBorrow<'_, Self>, receive: Call) {
-        receive::received(&this.into(), receive);
+        receive::received(this, receive);
     }
 
     fn unfit(this: ArcBorrow<'_, Self>, what: Unfit) {
@@ -61,17 +62,13 @@ impl Handler for Endpoint {
         }
     }
 
+    #[inline]
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-        let status = completion.status();
-        if !status.is_success() {
-            // The device flushes all other posted work. The teardown returns its resources.
-            if !status.is_flush() {
-                this.connection.close(CloseReason::Send(status.code()));
-            }
-            return;
+        if !completion.status().is_success() {
+            return send_failed(this, completion.status());
         }
-        while let Some((work, posting)) = this.send_queue.complete(completion) {
-            this.count(posting);
+        while let Some((work, stop)) = this.send_queue.complete(completion) {
+            this.follow(stop);
             if let Some(work) = work {
                 finish(this, work, Outcome::Done);
             }
@@ -84,6 +81,16 @@ impl Handler for Endpoint {
     }
 }
 
+/// Closes the connection after a Send has failed. The device flushes all other posted work, and the
+/// teardown returns its resources.
+#[cold]
+#[inline(never)]
+fn send_failed(endpoint: ArcBorrow<'_, Endpoint>, status: Status) {
+    if !status.is_flush() {
+        endpoint.connection.close(CloseReason::Send(status.code()));
+    }
+}
+
 /// Returns the resources of `work`, which the device has completed or flushed. A Call whose RDMA
 /// Reads are complete continues to nfsd.
 ///
@@ -92,10 +99,14 @@ impl Handler for Endpoint {
 /// Process context; does not sleep.
 pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
     match work {
-        Work::Read(call) => read::finish(&endpoint.into(), call, outcome),
-        Work::Reply { reply, .. } => {
+        Work::Read(call) => read::finish(endpoint, call, outcome),
+        Work::Reply(reply) | Work::Late(reply, _) => {
             if reply.kind() == Kind::Callback {
                 endpoint.callbacks.end();
+            }
+            if outcome == Outcome::Flushed {
+                // Otherwise the send queue has done that.
+                endpoint.release(&reply);
             }
             endpoint.put_reply(reply);
         }

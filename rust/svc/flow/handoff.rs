@@ -17,19 +17,31 @@ use crate::svc::{
     },
 };
 use kernel::sync::Arc;
-use support::trace;
+use support::{
+    ring::Refused,
+    trace, //
+};
 use svcrdma_proto::error::DecodeError;
 
 /// Queues a complete Call for nfsd. Drops the Call if the connection is closing, or if the inbox is
 /// full, which closes the connection.
+#[inline]
 pub(crate) fn ready(connection: &Arc<Connection>, call: Call) {
     if let Err(refused) = connection.inbox.push(call) {
-        discard(connection, connection.take_back(refused, Queue::Inbox));
+        drop_refused(connection, refused);
     }
+}
+
+/// Drops a Call that the inbox has refused.
+#[cold]
+#[inline(never)]
+fn drop_refused(connection: &Arc<Connection>, refused: Refused<Call>) {
+    discard(connection, connection.take_back(refused, Queue::Inbox));
 }
 
 /// Refuses a message: sends the RDMA_ERROR that `error` calls for, or drops the message if it gets
 /// no answer.
+#[inline(never)]
 pub(crate) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     endpoint.connection.counters.malformed.inc();
     let xid = error.xid.unwrap_or(0);

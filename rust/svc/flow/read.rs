@@ -27,6 +27,7 @@ use crate::svc::{
     conn::{
         call::Call,
         endpoint::Endpoint,
+        quota::Charged,
         read_request::ReadRequest,
         work::{
             Outcome,
@@ -41,7 +42,7 @@ use crate::svc::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::ArcBorrow, //
 };
 use rdma::dma::Direction;
 use svcrdma_proto::{
@@ -86,12 +87,13 @@ impl Waiter for ReadRequest {
 /// Charges the pages of `call` to the quota of its connection and requests them. A Call that
 /// exceeds the quota waits until other Calls have returned pages. A full queue of such Calls closes
 /// the connection.
-pub(crate) fn begin(endpoint: &Arc<Endpoint>, call: Call) {
+pub(crate) fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
     let pages = call.sink_pages();
     match endpoint.begin_read(call, pages) {
-        Ok(Some(call)) => request(endpoint, call),
-        Ok(None) => {}
-        Err(call) => {
+        Charged::Ready(call) => request(endpoint, call),
+        Charged::Start => start_waiting(endpoint),
+        Charged::Waits => {}
+        Charged::Full(call) => {
             let connection = &endpoint.connection;
             connection.close(CloseReason::Overflow(Queue::Quota));
             discard(connection, call);
@@ -102,14 +104,14 @@ pub(crate) fn begin(endpoint: &Arc<Endpoint>, call: Call) {
 /// Requests pages for `call` from the pool, and starts the RDMA Reads if the pool has enough.
 /// Otherwise the Call waits in the line of its peer's standing, and the pool starts the Reads
 /// later.
-fn request(endpoint: &Arc<Endpoint>, call: Call) {
+fn request(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
     let connection = &endpoint.connection;
     if connection.is_closing() {
         discard(connection, call);
         return;
     }
     let request = ReadRequest {
-        endpoint: endpoint.clone(),
+        endpoint: endpoint.into(),
         call,
     };
     let domain = &connection.domain;
@@ -143,10 +145,10 @@ fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
         return abandon(&endpoint, call);
     }
     if call.cursor.get().peek().is_none() {
-        finish(&endpoint, call, Outcome::Done);
+        finish(endpoint.as_arc_borrow(), call, Outcome::Done);
         return None;
     }
-    match endpoint.submit(Work::Read(call)) {
+    match endpoint.submit_any(Work::Read(call)) {
         Err(Work::Read(call)) => abandon(&endpoint, call),
         _ => None,
     }
@@ -191,7 +193,7 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
 ///
 /// The pages of a queued Call stay charged to the quota until nfsd takes the Call. Those of any
 /// other Call return to the quota here.
-pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome) {
+pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome: Outcome) {
     if let Some(sink) = &mut call.sink {
         // A Call that nfsd works on must not hold a resource of the device, whose removal does not
         // wait for nfsd.
@@ -205,7 +207,7 @@ pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome)
     match outcome {
         Outcome::Done => match examine(&mut call) {
             Ok(()) => return ready(&endpoint.connection, call),
-            Err(e) => refuse(endpoint, call, e),
+            Err(e) => refuse(&endpoint, call, e),
         },
         Outcome::Flushed => discard(&endpoint.connection, call),
     }
@@ -216,10 +218,16 @@ pub(crate) fn finish(endpoint: &Arc<Endpoint>, mut call: Call, outcome: Outcome)
 ///
 /// Called when nfsd has taken the Call that held the pages, or when that Call has ended without
 /// nfsd.
-pub(crate) fn end(endpoint: &Arc<Endpoint>, pages: usize) {
-    if !endpoint.put_quota(pages) {
-        return;
+pub(crate) fn end(endpoint: ArcBorrow<'_, Endpoint>, pages: usize) {
+    if endpoint.put_quota(pages) {
+        start_waiting(endpoint);
     }
+}
+
+/// Requests pages for the Calls that waited for the quota.
+#[cold]
+#[inline(never)]
+fn start_waiting(endpoint: ArcBorrow<'_, Endpoint>) {
     while let Some(call) = endpoint.next_read() {
         request(endpoint, call);
     }

@@ -26,7 +26,7 @@ use crate::svc::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::ArcBorrow, //
 };
 use support::trace;
 use svcrdma_proto::{
@@ -48,37 +48,46 @@ use svcrdma_proto::{
 };
 
 /// Handles a message that has arrived.
-pub(crate) fn received(endpoint: &Arc<Endpoint>, mut call: Call) {
-    let connection = &endpoint.connection;
+#[inline]
+pub(crate) fn received(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call) {
     let (message, state) = call.parts_mut();
     match decode(message, &mut state.header) {
         Ok(Received::Call(view)) => {
-            connection.counters.calls.inc();
-            state.has_credit = take_credit(endpoint, Some(view.header().credits));
+            endpoint.ledger.tally.calls.add(1);
+            state.has_credit = take_credit(&endpoint, Some(view.header().credits));
             if !state.has_credit {
-                connection.counters.calls_dropped.inc();
+                endpoint.connection.counters.calls_dropped.inc();
                 return;
             }
-            match plan(endpoint, &view) {
+            match plan(&endpoint, &view) {
                 Ok(layout) => {
-                    trace_call(endpoint, &view, &layout, message.len());
+                    trace_call(&endpoint, &view, &layout, message.len());
                     state.needs_answer = ulb::needs_answer_inline(&view);
                     state.set_layout(layout);
                     begin(endpoint, call);
                 }
-                Err(e) => refuse(endpoint, call, e),
+                Err(e) => refuse(&endpoint, call, e),
             }
         }
-        Ok(Received::Reverse(reverse)) => backchannel::received(endpoint, &reverse),
-        Ok(Received::Error { xid }) => backchannel::refused(endpoint, xid),
-        Ok(Received::Ignored) => endpoint.ignore(),
-        Err(e) => malformed(endpoint, call, e),
+        Ok(other) => not_a_call(&endpoint, other),
+        Err(e) => malformed(&endpoint, call, e),
+    }
+}
+
+/// Handles a message that is no Call.
+#[inline(never)]
+fn not_a_call(endpoint: &Endpoint, message: Received<'_>) {
+    match message {
+        Received::Reverse(reverse) => backchannel::received(endpoint, &reverse),
+        Received::Error { xid } => backchannel::refused(endpoint, xid),
+        Received::Ignored | Received::Call(_) => endpoint.ignore(),
     }
 }
 
 /// Refuses a message that cannot be decoded. The message uses a credit if it gets an answer,
 /// because its sender may have sent it as a Call.
-fn malformed(endpoint: &Arc<Endpoint>, mut call: Call, error: DecodeError) {
+#[inline(never)]
+fn malformed(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     if error.answer() == Answer::Drop {
         endpoint.count_unasked();
     } else {
@@ -92,14 +101,16 @@ fn malformed(endpoint: &Arc<Endpoint>, mut call: Call, error: DecodeError) {
 
 /// Takes a credit for a Call that requests `requested` credits. Returns false, and closes the
 /// connection, if the client has no credit left.
+#[inline]
 fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> bool {
-    let counted = endpoint.on_call(requested);
+    let counted = endpoint.ledger.on_call(requested);
     if counted.is_err() {
         endpoint.connection.close(CloseReason::CreditOverrun);
     }
     counted.is_ok()
 }
 
+#[inline]
 fn trace_call(endpoint: &Endpoint, view: &View<'_>, layout: &Layout, len: usize) {
     trace::call(
         endpoint.connection.number(),
@@ -116,6 +127,7 @@ fn trace_call(endpoint: &Endpoint, view: &View<'_>, layout: &Layout, len: usize)
 /// # Errors
 ///
 /// The reason to refuse the Call: the server does not accept it, or cannot send a Reply to it.
+#[inline]
 fn plan(endpoint: &Endpoint, view: &View<'_>) -> Result<Layout, DecodeError> {
     // This check comes first because it ends at the first chunk that is not allowed. The time of
     // the other checks grows with the number of chunks.
@@ -126,7 +138,8 @@ fn plan(endpoint: &Endpoint, view: &View<'_>) -> Result<Layout, DecodeError> {
 }
 
 /// Queues a Call without Read chunks for nfsd, or begins to read the chunks of any other Call.
-fn begin(endpoint: &Arc<Endpoint>, call: Call) {
+#[inline]
+fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
     match call.layout {
         Layout::Inline => ready(&endpoint.connection, call),
         _ => read::begin(endpoint, call),

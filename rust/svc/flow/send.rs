@@ -10,6 +10,10 @@
 use crate::svc::{
     close_reason::CloseReason,
     conn::{
+        account::{
+            Account,
+            Granted, //
+        },
         call::{
             self,
             Call, //
@@ -46,83 +50,111 @@ use svcrdma_proto::{
     ulb, //
 };
 
+/// The lengths of a Reply, for its trace event.
+#[derive(Clone, Copy)]
+struct Lens {
+    /// Bytes of the results.
+    results: u32,
+    /// Bytes of them that are sent inline.
+    inline: u32,
+}
+
 /// Sends the results of `call`, or closes the connection if that is impossible.
 ///
 /// # Context
 ///
 /// An nfsd thread; may sleep for memory.
+#[inline]
 pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
+    let xid = call.header.xid;
     match build(endpoint, &call, results) {
-        Ok(reply) => submit(endpoint, reply, call),
-        // The client sends the Call again, over a new connection. The Call is dropped after the close,
-        // so its Receive buffer takes no further message on this connection.
-        Err(ENOMEM) => endpoint.connection.close(CloseReason::NoMemory),
-        Err(e) => endpoint
-            .connection
-            .close(CloseReason::Results(e.to_errno())),
+        Ok((reply, lens)) => {
+            let granted = submit(endpoint, reply, call);
+            if let Some(Lens { results, inline }) = lens {
+                let number = endpoint.connection.number();
+                trace::reply(number, xid, results, inline, granted.credits);
+            }
+            if granted.needs_buffers {
+                endpoint.grow_later();
+            }
+        }
+        Err(e) => fail(endpoint, e),
     }
 }
 
-/// Builds the Reply to `call`.
+/// Closes the connection because a Reply cannot be sent. The client sends the Call again, over a new
+/// connection. The Call is dropped after the close, so its Receive buffer takes no further message
+/// on this connection.
+#[cold]
+#[inline(never)]
+fn fail(endpoint: &Endpoint, error: Error) {
+    endpoint.connection.close(match error {
+        ENOMEM => CloseReason::NoMemory,
+        e => CloseReason::Results(e.to_errno()),
+    });
+}
+
+/// Builds the Reply to `call`. Returns no lengths if it is an error Reply.
 ///
 /// # Errors
 ///
 /// - `ENOMEM`: no memory for the Reply.
 /// - `ENODEV`: the device is gone.
 /// - Those of [`Results::take_result`] and of the mapping.
-fn build(endpoint: &Arc<Endpoint>, call: &Call, results: Results<'_>) -> Result<KBox<Reply>> {
-    let start = endpoint.start_reply();
-    let pool = &endpoint.connection.domain.pool;
-    let mut reply = match start.context {
-        Some(reply) => reply,
-        None => pool.reply()?,
-    };
-    match prepare(endpoint, &mut reply, call, start.credits, results) {
-        Ok(()) => Ok(reply),
+#[inline]
+fn build(
+    endpoint: &Endpoint,
+    call: &Call,
+    results: Results<'_>,
+) -> Result<(KBox<Reply>, Option<Lens>)> {
+    let mut reply = endpoint.take_reply()?;
+    match prepare(endpoint, &mut reply, call, results) {
+        Ok(lens) => Ok((reply, lens)),
         Err(e) => {
-            pool.put_reply(reply);
+            endpoint.connection.domain.pool.put_reply(reply);
             Err(e)
         }
     }
 }
 
 /// Fills `reply` with the results, or with ERR_CHUNK if the results fit neither inline nor in the
-/// chunks that the client has provided.
+/// chunks that the client has provided. Returns no lengths in the second case.
+#[inline]
 fn prepare(
     endpoint: &Endpoint,
     reply: &mut Reply,
     call: &Call,
-    credits: u32,
     results: Results<'_>,
-) -> Result {
+) -> Result<Option<Lens>> {
     let view = call::view(call);
-    let xid = view.header().xid;
     let len = u32::try_from(results.result_len()).map_err(|_| EIO)?;
     let plan = reply.plan_mut();
     let limit = endpoint.thresholds.send;
     plan.make(&view, len, eligible(call, &results), limit);
     if plan.form == Form::Refused {
-        trace::refused(endpoint.connection.number(), xid, len);
-        endpoint.connection.counters.error_replies.inc();
-        reply.set_error(Answer::Chunk { xid }, credits);
-        return Ok(());
+        refuse(endpoint, reply, view.header().xid, len);
+        return Ok(None);
     }
-    let (inline, written) = (plan.inline_len(), plan.written_len());
-    trace::reply(endpoint.connection.number(), xid, len, inline, credits);
-    if endpoint.thresholds.invalidate {
-        reply.set_invalidate(view.invalidatable());
-    }
-    reply.set_results(
-        &view,
-        credits,
-        endpoint.copies,
-        results,
-        |results, taken| take_pages(endpoint, results, taken),
-    )?;
-    if written > 0 {
-        endpoint.connection.counters.write_bytes.add(written);
-    }
-    Ok(())
+    let inline = plan.inline_len();
+    let invalidate = match endpoint.thresholds.invalidate {
+        true => view.invalidatable(),
+        false => None,
+    };
+    let take = |results: Results<'_>, taken| take_pages(endpoint, results, taken);
+    reply.set_results(&view, invalidate, endpoint.copies, results, take)?;
+    Ok(Some(Lens {
+        results: len,
+        inline,
+    }))
+}
+
+/// Turns `reply` into an ERR_CHUNK, because `len` bytes of results cannot be sent.
+#[cold]
+#[inline(never)]
+fn refuse(endpoint: &Endpoint, reply: &mut Reply, xid: u32, len: u32) {
+    trace::refused(endpoint.connection.number(), xid, len);
+    endpoint.connection.counters.error_replies.inc();
+    reply.set_error(Answer::Chunk { xid });
 }
 
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
@@ -173,27 +205,38 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     };
     connection.counters.error_replies.inc();
-    reply.set_error(answer, endpoint.grant());
+    reply.set_error(answer);
     submit(endpoint, reply, call);
 }
 
 /// Drops `call` and queues `reply`, or returns `reply` to the pool if the connection is closing.
+/// Returns what the Reply grants.
 ///
 /// Dropping the Call posts its Receive buffer again. This precedes the Reply, which lets the peer
 /// send another message. A Reply that has to wait keeps its Call until then.
-fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
-    endpoint.connection.counters.replies.inc();
-    let has_credit = core::mem::replace(&mut call.has_credit, false);
-    let call = Cell::new(Some(call).filter(|_| endpoint.is_full()));
-    let work = Work::Reply {
-        reply,
-        has_credit,
-        call,
+fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Granted {
+    reply.has_credit = core::mem::replace(&mut call.has_credit, false);
+    reply.most_credits = endpoint.most_credits();
+    let submitted = match endpoint.send_queue.has_waiting() {
+        false => {
+            drop(call);
+            endpoint.submit(Work::Reply(reply))
+        }
+        true => endpoint.submit_any(Work::Late(reply, Cell::new(Some(call)))),
     };
-    if let Err(Work::Reply { reply, .. }) = endpoint.submit(work) {
+    endpoint.on_replied();
+    submitted.unwrap_or_else(|work| put_back(endpoint, work))
+}
+
+/// Returns the context of a refused Reply to the pool.
+#[cold]
+#[inline(never)]
+fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
+    endpoint.send_queue.with_state(Account::on_refused);
+    if let Work::Reply(reply) | Work::Late(reply, _) = work {
         endpoint.connection.domain.pool.put_reply(reply);
     }
-    endpoint.on_replied();
+    Granted::default()
 }
 
 /// Queues a Call to the client, unless [`SLOTS`](sunrpc::callback::SLOTS) Calls are queued already.
@@ -202,14 +245,11 @@ fn submit(endpoint: &Endpoint, reply: KBox<Reply>, mut call: Call) {
 /// # Errors
 ///
 /// `ENOTCONN` if the connection is closing, otherwise `ENOBUFS`.
-pub(crate) fn submit_call(endpoint: &Endpoint, call: KBox<Reply>) -> Result {
+pub(crate) fn submit_call(endpoint: &Endpoint, mut call: KBox<Reply>) -> Result {
+    call.has_credit = false;
     let call = match endpoint.callbacks.begin() {
-        true => match endpoint.submit(Work::Reply {
-            reply: call,
-            has_credit: false,
-            call: Cell::new(None),
-        }) {
-            Err(Work::Reply { reply: call, .. }) => {
+        true => match endpoint.submit_any(Work::Reply(call)) {
+            Err(Work::Reply(call)) => {
                 endpoint.callbacks.end();
                 call
             }

@@ -20,6 +20,7 @@ use crate::svc::{
         },
         endpoint::Endpoint, //
     },
+    lane::loan::Loan,
 };
 use kernel::sync::Arc;
 use sunrpc::{
@@ -43,40 +44,22 @@ impl Connect for Xprt {
     type Call = Call;
     type Back = Endpoint;
 
+    #[inline]
     fn recvfrom<'a>(&self, mut call: Call, rqst: Rqst<'a>) -> Option<Delivered<'a, Call>> {
-        let (layout, body, end) = (call.layout, call.header.body, call.message().len());
-        let pages = call.sink_pages();
-        let Some(mut sink) = call.sink.take() else {
-            return Some(rqst.deliver(call, Arg::Message(body..end)));
-        };
-        let arg = match layout {
-            Layout::Inline => Arg::Message(body..end),
-            Layout::Split { position, .. } => {
-                // `layout::plan()` has checked that the position is inside the message.
-                let split = body.saturating_add(position as usize);
-                Arg::Split {
-                    head: body..split,
-                    pages: sink.stream_mut(),
-                    len: layout.sink_len() as usize,
-                }
+        match call.sink.take() {
+            None => {
+                let arg = Arg::Message(call.header.body..call.message().len());
+                Some(rqst.deliver(call, arg))
             }
-            Layout::Linear { len } => Arg::Pages(sink.stream_mut(), len as usize),
-        };
-        let delivered = rqst.deliver(call, arg);
-        // `deliver()` has exchanged the pages: the sink now holds pages of the thread. A file
-        // system may still write out some of these, so `renew()` replaces the pages that have other
-        // users.
-        let domain = &self.endpoint.connection.domain;
-        domain.pool.lost_pages(sink.stream_mut().renew());
-        domain.put_sink(&self.endpoint.lane, sink);
-        read::end(&self.endpoint, pages);
-        Some(delivered)
+            Some(sink) => Some(deliver(&self.endpoint, call, sink, rqst)),
+        }
     }
 
     fn result_payload(state: &mut CallState, offset: u32, len: u32) {
         state.mark(offset, len);
     }
 
+    #[inline]
     fn sendto(&self, call: Call, results: Results<'_>) {
         self.endpoint.connection.note_peer(&results);
         send::send(&self.endpoint, call, results);
@@ -90,6 +73,7 @@ impl Connect for Xprt {
         discard(&self.endpoint.connection, call);
     }
 
+    #[inline]
     fn has_space(&self, running: impl Fn() -> i32) -> bool {
         self.endpoint.has_space(running)
     }
@@ -107,4 +91,38 @@ impl Connect for Xprt {
     fn detach(&self) {
         self.endpoint.connection.close(CloseReason::Server);
     }
+}
+
+/// Lays the bytes of a Call with Read chunks out for nfsd, and returns the pages that nfsd has given
+/// for those of `sink`.
+// Out of line, to keep the frame out of the path of a Call without Read chunks.
+#[inline(never)]
+fn deliver<'a>(
+    endpoint: &Arc<Endpoint>,
+    call: Call,
+    mut sink: Loan,
+    rqst: Rqst<'a>,
+) -> Delivered<'a, Call> {
+    let (body, pages) = (call.header.body, call.sink_pages());
+    let arg = match call.layout {
+        Layout::Inline => Arg::Message(body..call.message().len()),
+        Layout::Split { position, .. } => {
+            // `layout::plan()` has checked that the position is inside the message.
+            let split = body.saturating_add(position as usize);
+            Arg::Split {
+                head: body..split,
+                pages: sink.stream_mut(),
+                len: call.layout.sink_len() as usize,
+            }
+        }
+        Layout::Linear { len } => Arg::Pages(sink.stream_mut(), len as usize),
+    };
+    let delivered = rqst.deliver(call, arg);
+    // `deliver()` has exchanged the pages: the sink now holds pages of the thread. A file system may
+    // still write out some of these, so `renew()` replaces the pages that have other users.
+    let domain = &endpoint.connection.domain;
+    domain.pool.lost_pages(sink.stream_mut().renew());
+    domain.put_sink(&endpoint.lane, sink);
+    read::end(endpoint.as_arc_borrow(), pages);
+    delivered
 }

@@ -87,6 +87,15 @@ pub(crate) struct Reply {
     spare: Option<KBox<PageRegion>>,
     /// The handle of the client's memory that the Send invalidates.
     invalidate: Option<u32>,
+    /// Pages that the Reply holds.
+    held: i32,
+    /// Bytes that the peer takes, and those of them that are written by RDMA Write.
+    bytes: u32,
+    written: u32,
+    /// The most credits that a Reply grants.
+    pub(crate) most_credits: u32,
+    /// True if the Call uses a credit, until the last work request of the Reply is built.
+    pub(crate) has_credit: bool,
 }
 
 impl Reply {
@@ -103,6 +112,11 @@ impl Reply {
             pages: None,
             spare: None,
             invalidate: None,
+            held: 0,
+            bytes: 0,
+            written: 0,
+            most_credits: 0,
+            has_credit: false,
         };
         Ok(KBox::new(reply, GFP_KERNEL)?)
     }
@@ -120,7 +134,6 @@ impl Reply {
     /// Makes the context free and releases the pages in it. Returns a large page region that it
     /// had; the pages in that one are released as well. Does not sleep.
     pub(crate) fn clear(&mut self) -> Option<KBox<PageRegion>> {
-        self.reset();
         let mut pages = self.pages.take()?;
         pages.stream_mut().clear();
         if self.spare.is_some() || pages.capacity() > SMALL {
@@ -130,64 +143,75 @@ impl Reply {
         None
     }
 
-    /// Makes a context free that has no pages.
-    #[inline]
-    pub(crate) fn reset(&mut self) {
-        self.len = 0;
-        self.from_pages = false;
-        self.kind = Kind::Reply;
-        self.invalidate = None;
-    }
-
     /// Takes the small page region that stays with the context, if it has room for `pages` pages.
     pub(crate) fn take_spare(&mut self, pages: usize) -> Option<KBox<PageRegion>> {
         self.spare.take_if(|spare| spare.capacity() >= pages)
     }
 
     /// Returns true if pages wait for the completion.
+    #[inline]
     pub(crate) fn holds_pages(&self) -> bool {
         self.pages.is_some()
     }
 
     /// Returns the number of pages that the Reply holds, its send buffer included. A callback
     /// counts as none, because a connection has a fixed number of them.
-    pub(crate) fn pages(&self) -> usize {
-        match self.kind {
-            Kind::Callback => 0,
-            Kind::Reply | Kind::Answer => self
-                .pages
-                .as_ref()
-                .map_or(1, |pages| pages.pages().saturating_add(1)),
-        }
+    #[inline]
+    pub(crate) fn pages(&self) -> i32 {
+        self.held
     }
 
     /// Returns the number of bytes that the peer takes.
+    #[inline]
     pub(crate) fn bytes(&self) -> u32 {
-        let len = u32::try_from(self.len).unwrap_or(u32::MAX);
-        let inline = if self.from_pages {
-            self.plan.inline_len()
-        } else {
-            0
-        };
-        match self.holds_pages() {
-            true => len
-                .saturating_add(inline)
-                .saturating_add(self.plan.written_len()),
-            false => len,
-        }
+        self.bytes
+    }
+
+    /// Returns the number of bytes that are written by RDMA Write.
+    #[inline]
+    pub(crate) fn written(&self) -> u32 {
+        self.written
+    }
+
+    /// Makes the context one of `kind` that sends `len` bytes of the buffer and nothing else.
+    #[inline]
+    fn set(&mut self, kind: Kind, len: usize) {
+        self.kind = kind;
+        self.len = len;
+        self.from_pages = false;
+        self.invalidate = None;
+        self.held = if kind == Kind::Callback { 0 } else { 1 };
+        // CAST: At most a page.
+        self.bytes = len as u32;
+        self.written = 0;
     }
 
     /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
     /// requests afterwards.
+    #[inline]
     pub(crate) fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
-        let writes = match &self.pages {
-            Some(pages) => self.build_writes(pages, chain, room),
-            None => Built::All,
-        };
-        Built::from(writes == Built::All && chain.len() < room && self.build_send(chain))
+        match &self.pages {
+            Some(pages) => self.build_with(pages, chain, room),
+            None => Built::from(chain.len() < room && self.build_send(chain, None)),
+        }
+    }
+
+    /// As [`Self::build`], of a Reply with `pages`.
+    // Out of line, to keep the frame out of the path of small Replies.
+    #[inline(never)]
+    fn build_with<'m>(
+        &'m self,
+        pages: &'m PageRegion,
+        chain: &mut Chain<'_, 'm>,
+        room: usize,
+    ) -> Built {
+        let rest = self.from_pages.then_some(pages);
+        let writes = self.build_writes(pages, chain, room);
+        Built::from(writes == Built::All && chain.len() < room && self.build_send(chain, rest))
     }
 
     /// Adds RDMA Writes of `pages`.
+    #[inline]
     fn build_writes<'m>(
         &'m self,
         pages: &'m PageRegion,
@@ -215,35 +239,39 @@ impl Reply {
         Built::from(cursor.peek().is_none())
     }
 
-    /// Adds the Send. Returns false if the chain has no room for it.
-    fn build_send<'m>(&'m self, chain: &mut Chain<'_, 'm>) -> bool {
-        let kept = self
-            .plan
-            .kept()
-            .map(|range| range.start as usize..range.end as usize);
-        let rest = self.pages.as_deref().filter(|_| self.from_pages);
+    /// Adds the Send, with the inline results in `rest`. Returns false if the chain has no room for
+    /// it.
+    #[inline]
+    fn build_send<'m>(&'m self, chain: &mut Chain<'_, 'm>, rest: Option<&'m PageRegion>) -> bool {
+        let kept = |pages| {
+            let kept = self.plan.kept();
+            let kept = kept.map(|range| range.start as usize..range.end as usize);
+            (pages, kept)
+        };
         chain.send(Message {
             buffer: &self.buffer,
             len: self.len,
-            rest: rest.map(|pages| (pages, kept)),
+            rest: rest.map(kept),
             invalidate: self.invalidate,
         })
     }
 
-    /// Turns the context into an error Reply, which grants `credits`.
-    pub(crate) fn set_error(&mut self, answer: Answer, credits: u32) {
-        self.kind = Kind::Answer;
-        self.len = encode::error(answer, credits, self.buffer.bytes_mut()).unwrap_or(0);
+    /// Turns the context into an error Reply.
+    pub(crate) fn set_error(&mut self, answer: Answer) {
+        let len = encode::error(answer, 0, self.buffer.bytes_mut());
+        self.set(Kind::Answer, len.unwrap_or(0));
     }
 
     /// Returns the plan, which the caller makes before [`Self::set_results`].
+    #[inline]
     pub(crate) fn plan_mut(&mut self) -> &mut ReplyPlan {
         &mut self.plan
     }
 
-    /// Sets the handle of the client's memory that the Reply invalidates.
-    pub(crate) fn set_invalidate(&mut self, handle: Option<u32>) {
-        self.invalidate = handle;
+    /// Sets the credits that the Reply grants, once its header is encoded.
+    #[inline]
+    pub(crate) fn set_credits(&mut self, credits: u32) {
+        encode::set_credits(self.buffer.bytes_mut(), credits);
     }
 
     /// Turns the context into the callback `call`. The server can receive `credits` replies to
@@ -259,8 +287,7 @@ impl Reply {
             .get_mut(len..)
             .and_then(|rest| rest.get_mut(..call.len()));
         call.copy(body.ok_or(EMSGSIZE)?)?;
-        self.len = len.saturating_add(call.len());
-        self.kind = Kind::Callback;
+        self.set(Kind::Callback, len.saturating_add(call.len()));
         Ok(())
     }
 
@@ -270,44 +297,78 @@ impl Reply {
         self.kind
     }
 
-    /// Encodes the header of the planned Reply to the Call `view`, and takes the results. Small
-    /// inline results are copied, and all inline results if `copies`. `take` moves the pages with
-    /// other results to a page region and maps them. May sleep.
+    /// Turns the context into the planned Reply to the Call `view`, which invalidates the handle
+    /// `invalidate`: encodes the header and takes the results. Small inline results are copied, and
+    /// all inline results if `copies`. `take` moves the pages with other results to a page region
+    /// and maps them. May sleep.
     ///
     /// # Errors
     ///
     /// - `ENOSPC` if the Reply exceeds the buffer.
     /// - `EIO` if results are missing.
     /// - Any error of `take`.
+    #[inline]
     pub(crate) fn set_results(
         &mut self,
         view: &View<'_>,
-        credits: u32,
+        invalidate: Option<u32>,
         copies: bool,
         results: Results<'_>,
         take: impl FnOnce(Results<'_>, Taken) -> Result<KBox<PageRegion>>,
     ) -> Result {
-        let out = self.buffer.bytes_mut();
-        self.len = encode::reply(&self.plan, view, credits, out).ok_or(ENOSPC)?;
-        self.cursor.set(WriteCursor::new(&self.plan, out));
+        let len = encode::reply(&self.plan, view, 0, self.buffer.bytes_mut()).ok_or(ENOSPC)?;
+        self.set(Kind::Reply, len);
+        self.invalidate = invalidate;
+        let inline = self.plan.inline_len() as usize;
+        let is_short = inline <= COPY_MAX.min(PAGE_SIZE.saturating_sub(len));
+        if is_short && self.plan.written_len() == 0 {
+            // Most Replies. No result is left out, so the inline ones are in one piece.
+            self.copy(&results, 0, inline)?;
+            results.keep_result_pages();
+            return Ok(());
+        }
+        self.set_long_results(copies, results, take)
+    }
+
+    /// As [`Self::set_results`], of a Reply with an encoded header that not only has a few inline
+    /// results.
+    // Out of line, to keep the frame out of the path of small Replies.
+    #[inline(never)]
+    fn set_long_results(
+        &mut self,
+        copies: bool,
+        results: Results<'_>,
+        take: impl FnOnce(Results<'_>, Taken) -> Result<KBox<PageRegion>>,
+    ) -> Result {
+        self.cursor
+            .set(WriteCursor::new(&self.plan, self.buffer.bytes()));
         let is_inline = self.plan.form == Form::Inline;
         let is_copied = self.is_copied(copies);
         if is_inline && is_copied {
             self.copy_inline(&results)?;
         }
         self.from_pages = is_inline && !is_copied;
-        if self.plan.written_len() > 0 || self.from_pages {
-            let taken = Taken {
-                range: match self.from_pages {
-                    true => 0..u32::MAX,
-                    false => self.plan.written_range(),
-                },
-                spare: self.take_spare(results.result_pages()),
-            };
-            self.pages = Some(take(results, taken)?);
-        } else {
+        let written = self.plan.written_len();
+        if written == 0 && !self.from_pages {
             results.keep_result_pages();
+            return Ok(());
         }
+        let taken = Taken {
+            range: match self.from_pages {
+                true => 0..u32::MAX,
+                false => self.plan.written_range(),
+            },
+            spare: self.take_spare(results.result_pages()),
+        };
+        let pages = take(results, taken)?;
+        // CAST: At most the pages of an nfsd thread.
+        self.held = (pages.pages() as i32).saturating_add(1);
+        if self.from_pages {
+            self.bytes = self.bytes.saturating_add(self.plan.inline_len());
+        }
+        self.bytes = self.bytes.saturating_add(written);
+        self.written = written;
+        self.pages = Some(pages);
         Ok(())
     }
 
@@ -331,6 +392,22 @@ impl Reply {
             }
             self.len = self.len.saturating_add(len);
         }
+        // CAST: At most a page.
+        self.bytes = self.len as u32;
+        Ok(())
+    }
+
+    /// Copies `len` bytes of the results from byte `at` on to the end of the message.
+    #[inline]
+    fn copy(&mut self, results: &Results<'_>, at: usize, len: usize) -> Result {
+        let rest = self.buffer.bytes_mut().get_mut(self.len..);
+        let out = rest.and_then(|rest| rest.get_mut(..len)).ok_or(ENOSPC)?;
+        if results.copy_result(at, out) != len {
+            return Err(EIO);
+        }
+        self.len = self.len.saturating_add(len);
+        // CAST: At most a page.
+        self.bytes = self.len as u32;
         Ok(())
     }
 }

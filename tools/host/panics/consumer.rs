@@ -8,7 +8,7 @@
 
 use svcrdma_proto::callbacks::{self, Counted, NoCredit, Unanswered};
 use svcrdma_proto::cm::{Peer, Thresholds};
-use svcrdma_proto::credits::{Credits, Overrun};
+use svcrdma_proto::credits::{Arrivals, Credits, Overrun};
 use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
@@ -41,8 +41,8 @@ pub fn use_callbacks(
 }
 
 #[no_mangle]
-pub fn use_space(standing: &Standing) -> bool {
-    standing.has_space()
+pub fn use_space(standing: &Standing, running: i32) -> bool {
+    standing.has_space(|| running)
 }
 
 #[no_mangle]
@@ -185,23 +185,29 @@ pub fn use_error(error: &DecodeError, credits: u32, out: &mut [u8]) -> (Option<u
 }
 
 #[no_mangle]
-pub fn use_credits(credits: &mut Credits, number: u32) -> Result<u32, Overrun> {
-    credits.look();
-    credits.on_call(number)?;
+pub fn use_credits(
+    credits: &mut Credits,
+    arrivals: &mut Arrivals,
+    number: u32,
+) -> Result<u32, Overrun> {
+    credits.look(*arrivals);
+    arrivals.on_call(number, credits.ended(), number)?;
     credits.on_end();
-    let granted = credits.on_reply(number);
-    Ok(granted ^ credits.unanswered() ^ Credits::new(number, number).unanswered())
+    let granted = credits.on_reply(*arrivals, number);
+    let more = credits.asks_for_more(*arrivals) || credits.on_unasked(*arrivals).is_ok();
+    Ok(granted ^ credits.unanswered(*arrivals) ^ u32::from(more))
 }
 
 #[no_mangle]
 pub fn use_queue(queue: &mut SqSlots, number: u32) -> [Option<usize>; 4] {
+    queue.retire(number);
     let room = queue.room() ^ u32::from(queue.is_empty()) ^ SqSlots::new(number).room();
     let covered = queue.up_to(number as usize) ^ room;
     let next = queue.next(number as usize) ^ covered as usize;
     [
         Some(next),
         queue.oldest(),
-        queue.retire(),
+        queue.last().or(Some(queue.free())),
         queue.post(number),
     ]
 }

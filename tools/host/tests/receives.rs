@@ -2,7 +2,7 @@
 
 //! Credits and Receive buffers together: no message of a compliant client finds the queue empty.
 
-use svcrdma_proto::credits::{Credits, START};
+use svcrdma_proto::credits::{Arrivals, Credits, START};
 use svcrdma_proto::receives::{needed, Next, Supply};
 
 /// Returns a supply whose buffers for all of that are posted.
@@ -20,6 +20,9 @@ fn made(credits: u32, callbacks: u32) -> Supply {
 /// A connection: the knowledge and the messages of the client, and the buffers of the server.
 struct Walk {
     credits: Credits,
+    arrivals: Arrivals,
+    /// The most unanswered Calls that the server has room for.
+    room: u32,
     supply: Supply,
     callbacks: u32,
     /// Buffers that are posted.
@@ -52,8 +55,11 @@ impl Walk {
     fn new(seed: u32, limit: u32) -> Self {
         let start = START.min(limit);
         let supply = made(start, 0);
+        let (credits, arrivals) = Credits::new(limit);
         Self {
-            credits: Credits::new(limit, needed(limit, 16)),
+            credits,
+            arrivals,
+            room: needed(limit, 16),
             posted: supply.live(),
             supply,
             callbacks: 0,
@@ -124,14 +130,15 @@ impl Walk {
             3 if self.sent > 0 => {
                 self.sent -= 1;
                 self.arrive();
-                assert_eq!(self.credits.on_call(1024), Ok(()));
+                let ended = self.credits.ended();
+                assert_eq!(self.arrivals.on_call(1024, ended, self.room), Ok(()));
                 self.with_nfsd += 1;
             }
             4..=5 if self.with_nfsd > 0 => {
                 self.with_nfsd -= 1;
-                let grant = self.credits.on_reply(self.limit);
-                if self.credits.asks_for_more() && self.random(4) > 0 {
-                    let wanted = self.credits.wanted();
+                let grant = self.credits.on_reply(self.arrivals, self.limit);
+                if self.credits.asks_for_more(self.arrivals) && self.random(4) > 0 {
+                    let wanted = self.credits.wanted(self.arrivals);
                     self.resize(wanted);
                 }
                 self.replies.push(grant);
@@ -149,7 +156,7 @@ impl Walk {
             }
             9 => match self.random(200) {
                 0 => {
-                    let wanted = self.credits.look();
+                    let wanted = self.credits.look(self.arrivals);
                     self.resize(wanted);
                 }
                 1 if self.callbacks == 0 => {
@@ -177,7 +184,7 @@ impl Walk {
         let may_come = unused + self.sent + self.callbacks_out;
         assert!(self.posted >= may_come, "{} < {may_come}", self.posted);
         let held = self.credits.held();
-        let unanswered = self.credits.unanswered();
+        let unanswered = self.credits.unanswered(self.arrivals);
         assert!(
             self.posted + unanswered >= held,
             "{} + {unanswered} < {held}",
@@ -216,7 +223,7 @@ fn a_busy_client_gets_the_whole_limit_and_an_idle_one_returns_it() {
         assert!(calls < 20_000, "{}", walk.known);
     }
     for _ in 0..200 {
-        let wanted = walk.credits.look();
+        let wanted = walk.credits.look(walk.arrivals);
         walk.resize(wanted);
         for _ in 0..100 {
             walk.step(1);

@@ -8,13 +8,13 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use svcrdma_proto::space::Standing;
+use svcrdma_proto::space::{Standing, UNSIGNALLED};
 
 const THREADS: usize = 4;
 const PEERS: usize = 6;
 
-/// The number of pages of the largest Reply.
-const REPLY: i32 = 9;
+/// The number of pages of the largest Reply, which exceeds that of small Replies in a row.
+const REPLY: i32 = 2 * UNSIGNALLED;
 
 /// An event of the peer or thread with this number.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +93,11 @@ impl Server {
         }
         let standing = Standing {
             held: peer.replies.iter().sum(),
-            running: peer.running,
             limit: self.connection_limit,
             left,
         };
-        match standing.has_space() {
+        let running = peer.running;
+        match standing.has_space(|| running) {
             true => {
                 peer.is_busy = true;
                 self.ready.push_back(number);
@@ -180,7 +180,8 @@ impl Server {
     }
 
     fn check(&self) -> Verdict {
-        let most = (self.limit - 1).max(0) + REPLY * (PEERS + THREADS) as i32;
+        let peers = (REPLY + UNSIGNALLED) * PEERS as i32;
+        let most = (self.limit - 1).max(0) + peers + REPLY * THREADS as i32;
         prop_assert!(self.sum() <= most, "{} pages, bound {most}", self.sum());
         Ok(())
     }
@@ -223,8 +224,8 @@ proptest! {
 
     #[test]
     fn reply_memory_is_bounded_and_no_peer_waits_forever(
-        limit in 1..60i32,
-        connection_limit in 1..60u32,
+        limit in 1..200i32,
+        connection_limit in 1..200u32,
         takes_replies in prop::collection::vec(any::<bool>(), PEERS),
         events in events(),
     ) {

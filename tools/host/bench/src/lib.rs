@@ -7,7 +7,7 @@
 
 use std::hint::black_box;
 
-use svcrdma_proto::credits::Credits;
+use svcrdma_proto::credits::{Arrivals, Credits};
 use svcrdma_proto::decode::{decode, Received};
 use svcrdma_proto::encode;
 use svcrdma_proto::header::{Header, View};
@@ -87,6 +87,7 @@ pub const STEPS: [(&str, Step); 10] = [
 pub struct Rpc {
     operation: Operation,
     credits: Credits,
+    arrivals: Arrivals,
     queue: SqSlots,
     signals: Signals,
     header: Header,
@@ -104,9 +105,11 @@ pub struct Rpc {
 impl Rpc {
     /// Creates an RPC of which nothing is done yet.
     pub fn new(operation: Operation) -> Box<Self> {
+        let (credits, arrivals) = Credits::new(CREDITS);
         Box::new(Self {
             operation,
-            credits: Credits::new(CREDITS, 2 * CREDITS),
+            credits,
+            arrivals,
             queue: SqSlots::new(256),
             signals: Signals::new(),
             header: Header::EMPTY,
@@ -146,7 +149,9 @@ impl Rpc {
     pub fn decode(&mut self) {
         match decode(self.operation.call, &mut self.header) {
             Ok(Received::Call(view)) => {
-                let _ = black_box(self.credits.on_call(Some(view.header().credits)));
+                let ended = self.credits.ended();
+                let requested = Some(view.header().credits);
+                let _ = black_box(self.arrivals.on_call(requested, ended, 2 * CREDITS));
             }
             other => panic!("not a Call: {other:?}"),
         }
@@ -235,10 +240,8 @@ impl Rpc {
     /// `lane::reply::Reply::set_results`.
     #[inline(never)]
     pub fn encode(&mut self) {
-        let granted = self.credits.on_reply(CREDITS);
-        black_box(self.credits.asks_for_more());
         let view = self.header.view(self.operation.call);
-        let len = encode::reply(&self.plan, &view, granted, &mut self.out);
+        let len = encode::reply(&self.plan, &view, 0, &mut self.out);
         assert!(black_box(len).is_some());
         self.writes = WriteCursor::new(&self.plan, &self.out);
         assert_eq!(self.plan.form, Form::Inline);
@@ -267,10 +270,13 @@ impl Rpc {
         self.requests[1] += 1;
     }
 
-    /// `rdma::send_inner`: posting the work requests and retiring them. Then the credit of the Call
-    /// returns.
+    /// `conn::account` and `rdma::send_inner`: granting credits, posting the work requests and retiring
+    /// them. Then the credit of the Call returns.
     #[inline(never)]
     pub fn queue(&mut self) {
+        let granted = self.credits.on_reply(self.arrivals, CREDITS);
+        encode::set_credits(&mut self.out, granted);
+        black_box(self.credits.asks_for_more(self.arrivals));
         for count in self.requests {
             assert!(black_box(self.queue.room()) >= count);
             black_box(self.signals.next(count > 1));
@@ -278,9 +284,7 @@ impl Rpc {
             for _ in 1..count {
                 slot = self.queue.next(black_box(slot));
             }
-            for _ in 0..self.queue.up_to(black_box(slot)) {
-                black_box(self.queue.retire());
-            }
+            self.queue.retire(self.queue.up_to(black_box(slot)));
         }
         self.credits.on_end();
     }

@@ -17,7 +17,7 @@ pub(crate) fn events() -> impl Strategy<Value = Events> {
 /// one, and that a Call without room is detected.
 pub(crate) fn check((start, events): &Events) -> Verdict {
     let room_for = *start + START;
-    let mut credits = Credits::new(*start, room_for);
+    let (mut credits, mut arrivals) = Credits::new(*start);
     let mut limit = *start;
     let mut known = 1;
     let (mut open, mut asked) = (0, START.min(*start).max(1));
@@ -27,11 +27,11 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
         let (before, backed) = (credits.grant(), credits.backed());
         match event {
             0 if open < known => {
-                prop_assert_eq!(credits.on_call(*number), Ok(()));
+                prop_assert_eq!(arrivals.on_call(*number, credits.ended(), room_for), Ok(()));
                 (open, asked) = (open + 1, *number);
             }
             1 if replies.len() < open as usize => {
-                let grant = credits.on_reply(limit);
+                let grant = credits.on_reply(arrivals, limit);
                 prop_assert!(grant >= 1 && grant <= limit.min(asked).min(backed).max(1));
                 replies.push_back(grant);
                 prop_assert!(credits.grant() <= before + 1);
@@ -44,27 +44,30 @@ pub(crate) fn check((start, events): &Events) -> Verdict {
             }
             3 => limit = *number,
             4 => {
-                if credits.asks_for_more() {
-                    prop_assert!(credits.wanted() > backed);
+                if credits.asks_for_more(arrivals) {
+                    prop_assert!(credits.wanted(arrivals) > backed);
                     let made = (*number).min(room_for);
                     credits.set_backed(made);
                     prop_assert_eq!(credits.backed(), backed.max(made));
-                    prop_assert!(made > backed || !credits.asks_for_more());
+                    prop_assert!(made > backed || !credits.asks_for_more(arrivals));
                 }
             }
             5 => {
-                let wanted = credits.look();
+                let wanted = credits.look(arrivals);
                 prop_assert!(credits.grant() <= before && credits.grant() >= START.min(before));
                 prop_assert!(credits.backed() <= backed && credits.backed() <= wanted);
             }
             6 if open < room_for => {
-                prop_assert_eq!(credits.on_call(*number), Ok(()));
+                prop_assert_eq!(arrivals.on_call(*number, credits.ended(), room_for), Ok(()));
                 (open, asked) = (open + 1, *number);
             }
-            6 => prop_assert_eq!(credits.on_call(*number), Err(Overrun)),
+            6 => prop_assert_eq!(
+                arrivals.on_call(*number, credits.ended(), room_for),
+                Err(Overrun)
+            ),
             _ => {}
         }
-        prop_assert_eq!(credits.unanswered(), open);
+        prop_assert_eq!(credits.unanswered(arrivals), open);
         prop_assert!(credits.grant().max(credits.held()) <= credits.backed());
     }
     Ok(())

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ledger of a connection: what its threads share without the lock of the send queue.
+//!
+//! The endpoint and the [`Account`](super::account::Account), which that lock protects, share the
+//! ledger. Each of its numbers is changed by one thread at a time, because a lock or a worker
+//! serialises the changes, and is read by others without a lock.
+//!
+//! # Context
+//!
+//! Any; takes no lock.
+
+use super::space::Space;
+use crate::svc::{
+    counters::Enrolled,
+    lane::reply::Reply, //
+};
+use support::{
+    bay::Bay,
+    figure::Figure, //
+};
+use svcrdma_proto::credits::{
+    Arrivals,
+    Overrun, //
+};
+
+/// The most idle reply contexts of a connection.
+const MAX_CONTEXTS: usize = 24;
+
+/// The ledger of a connection.
+pub(crate) struct Ledger {
+    /// Calls that have arrived, and the credits that the last one has asked for. The worker of the
+    /// Receive completion queue changes them.
+    calls: Figure<u64>,
+    requested: Figure<u32>,
+    /// Calls that have ended; wraps around. Changed under the lock of the send queue.
+    pub(super) ended: Figure<u32>,
+    /// The most unanswered Calls.
+    room: u32,
+    /// The pages of the Replies.
+    pub(crate) space: Space,
+    /// Idle contexts for Replies.
+    pub(crate) contexts: Bay<Reply, MAX_CONTEXTS>,
+    /// The numbers of the connection. The worker of the Receive completion queue counts Calls; all
+    /// others change under the lock of the send queue.
+    pub(crate) tally: Enrolled,
+}
+
+impl Ledger {
+    /// Creates the ledger of a connection without Calls, which has room for `room` unanswered ones.
+    pub(super) fn new(arrivals: Arrivals, room: u32, space: Space, tally: Enrolled) -> Self {
+        let requested = Figure::default();
+        requested.set(arrivals.requested);
+        Self {
+            calls: Figure::default(),
+            requested,
+            ended: Figure::default(),
+            room,
+            space,
+            contexts: Bay::new(),
+            tally,
+        }
+    }
+
+    /// Returns the number of Calls that have arrived.
+    #[inline]
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.get()
+    }
+
+    /// Returns the Calls that have arrived.
+    ///
+    /// The result includes a Call that the calling thread works on: the worker has counted the Call
+    /// before it passed the Call on, through the lock of the inbox or of the send queue.
+    #[inline]
+    pub(super) fn arrivals(&self) -> Arrivals {
+        Arrivals {
+            // CAST: The credits need the lower half.
+            calls: self.calls.get() as u32,
+            requested: self.requested.get(),
+        }
+    }
+
+    /// Counts a Call, which asks for `requested` credits, until its Reply is built or it ends
+    /// without one. `requested` is None for a message whose header could not be decoded. Only for
+    /// the worker of the Receive completion queue.
+    ///
+    /// The number of ended Calls that this reads is recent enough for a client that keeps to its
+    /// credits: `ended` counts a Call before the Reply with its credit is posted, and a message that
+    /// the Reply allows can only arrive afterwards. The driver orders memory before it rings the
+    /// doorbell, and after it has seen a completion.
+    ///
+    /// # Errors
+    ///
+    /// [`Overrun`] if the connection has no room for the Call.
+    #[inline]
+    pub(crate) fn on_call(&self, requested: Option<u32>) -> Result<(), Overrun> {
+        let mut arrivals = self.arrivals();
+        arrivals.on_call(requested, self.ended.get(), self.room)?;
+        self.calls.add(1);
+        self.requested.set(arrivals.requested);
+        Ok(())
+    }
+}
