@@ -198,6 +198,8 @@ impl<S: State> ReceivePool<S> {
         self.post(&mut inner);
         let backed = inner.supply.settle();
         self.batch.set(inner.supply.batch());
+        // Buffers that came back before may be a batch now.
+        self.post(&mut inner);
         (backed, made)
     }
 

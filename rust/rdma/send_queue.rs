@@ -135,7 +135,9 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
         let mut inner = self.inner.lock();
         if inner.can_open(&qp) {
             inner.open(qp);
-            return inner.resume();
+            let stop = inner.resume();
+            self.has_waiting.set(inner.has_waiting());
+            return stop;
         }
         drop(inner);
         // Without the lock, as this sleeps.
