@@ -163,11 +163,10 @@ impl Signals {
         Self::default()
     }
 
-    /// Returns true if the next Send is signalled. A Send that holds more than its send buffer
-    /// always is.
+    /// Returns true if the next Send is signalled: if it `must` be, or if enough others were not.
     #[inline]
-    pub fn next(&mut self, holds_resources: bool) -> bool {
-        let signalled = holds_resources || self.unsignalled >= Self::MAX_UNSIGNALLED;
+    pub fn next(&mut self, must: bool) -> bool {
+        let signalled = must || self.unsignalled >= Self::MAX_UNSIGNALLED;
         self.unsignalled = match signalled {
             true => 0,
             // At most `MAX_UNSIGNALLED`.

@@ -45,6 +45,7 @@ pub mod encode;
 pub mod error;
 mod fill;
 pub mod header;
+pub mod histogram;
 mod invalidation;
 pub mod lanes;
 pub mod layout;

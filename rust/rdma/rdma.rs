@@ -155,7 +155,7 @@
 //!         }))
 //!     }
 //!
-//!     fn holds_resources(&self) -> bool {
+//!     fn awaits_completion(&self) -> bool {
 //!         false
 //!     }
 //!

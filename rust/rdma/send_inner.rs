@@ -293,7 +293,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // The time of the first chain: a peer that completes the work piece by piece does not get
         // more time for each piece.
         let since = job.since.unwrap_or(self.now);
-        let signal = !is_whole || self.signals.next(job.work.holds_resources());
+        let signal = !is_whole || self.signals.next(job.work.awaits_completion());
         match is_whole {
             true => job.work.on_built(&mut self.state),
             false => job.since = Some(since),

@@ -90,7 +90,7 @@ impl From<bool> for Built {
 ///         }))
 ///     }
 ///
-///     fn holds_resources(&self) -> bool {
+///     fn awaits_completion(&self) -> bool {
 ///         true // The pages of the result.
 ///     }
 ///
@@ -132,10 +132,10 @@ pub trait Work: Send + Unpin + Sized + 'static {
         Some(self)
     }
 
-    /// Returns true if the work holds resources that others may need, so that its last work request
-    /// must be signalled. A few successive pieces of work that return false may be unsignalled; a
-    /// later completion gives them back.
-    fn holds_resources(&self) -> bool;
+    /// Returns true if the last work request must be signalled, because the work holds resources that
+    /// others may need, or because the time of its completion matters. A few successive pieces of
+    /// work that return false may be unsignalled; a later completion gives them back.
+    fn awaits_completion(&self) -> bool;
 
     /// Returns the bytes and pages that the work moves.
     fn amount(&self) -> Amount;

@@ -33,6 +33,7 @@ use kernel::{
 /// # Invariants
 ///
 /// The value is not negative.
+#[repr(transparent)]
 pub struct Counter(Atomic<i64>);
 
 impl Default for Counter {
@@ -115,8 +116,8 @@ impl Limit {
 pub enum Value<'a> {
     /// A counter; the file is read-only.
     Counter(&'a Counter),
-    /// A counter that [`Files::refresh`] sets before each read; the file is read-only.
-    Refreshed(&'a Counter),
+    /// Counters that [`Files::refresh`] sets before each read; the file is read-only.
+    Refreshed(&'a [Counter]),
     /// A limit; the file can be written.
     Limit(&'a Limit),
     /// A limit that is set elsewhere; the file is read-only.
@@ -133,6 +134,7 @@ pub struct Entry<'a> {
 }
 
 // `proc_doulongvec_minmax` works on `unsigned long`.
+const _: () = assert!(size_of::<Counter>() == size_of::<c_ulong>());
 const _: () = assert!(size_of::<Atomic<i64>>() == size_of::<c_ulong>());
 const _: () = assert!(align_of::<Atomic<i64>>() == align_of::<c_ulong>());
 const _: () = assert!(size_of::<AtomicI64>() == size_of::<c_ulong>());
@@ -141,7 +143,7 @@ const _: () = assert!(align_of::<AtomicI64>() == align_of::<c_ulong>());
 impl Entry<'_> {
     /// Returns the C structure of the file.
     ///
-    /// `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data` as one `unsigned long`.
+    /// `proc_doulongvec_minmax` (kernel/sysctl.c) reads and writes `data` as `unsigned long`s.
     /// On the 64-bit kernels that this module supports, that has the size and the alignment of an
     /// `i64`. The handler keeps the value between `extra1` and `extra2`, which it only reads.
     ///
@@ -151,13 +153,14 @@ impl Entry<'_> {
             Value::Refreshed(c) => {
                 return bindings::ctl_table {
                     procname: self.name.as_char_ptr(),
-                    data: c.0.as_ptr().cast(),
-                    maxlen: size_of::<i64>() as c_int,
+                    data: c.as_ptr().cast_mut().cast(),
+                    // CAST: A few numbers.
+                    maxlen: size_of_val(c) as c_int,
                     mode: 0o444,
                     proc_handler: Some(refreshed::<F>),
                     extra1: Arc::as_ptr(files).cast_mut().cast(),
                     ..pin_init::zeroed()
-                }
+                };
             }
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
             Value::Limit(l) => (l.value.as_ptr(), 0o644, Some(&l.min), Some(&l.max)),
@@ -199,11 +202,12 @@ unsafe extern "C" fn refreshed<F: Files>(
     let plain = bindings::ctl_table {
         // SAFETY: By the safety requirements of this function.
         data: unsafe { (*table).data },
-        maxlen: size_of::<i64>() as c_int,
+        // SAFETY: By the safety requirements of this function.
+        maxlen: unsafe { (*table).maxlen },
         mode: 0o444,
         ..pin_init::zeroed()
     };
-    // SAFETY: `data` is a number of the owner of the files. The rest is what the kernel has passed.
+    // SAFETY: `data` are numbers of the owner of the files. The rest is what the kernel has passed.
     unsafe { bindings::proc_doulongvec_minmax(&plain, write, buffer, lenp, ppos) }
 }
 

@@ -15,8 +15,14 @@
 //!
 //! Any; counters are atomic. The lock of the tallies is taken in process context only.
 
-use super::settings;
-use core::ops::Deref;
+use super::{
+    latency::Latency,
+    settings, //
+};
+use core::{
+    ops::Deref,
+    slice::from_ref, //
+};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -39,6 +45,20 @@ use support::{
         Value, //
     },
 };
+use svcrdma_proto::histogram::BUCKETS;
+
+/// The files of the latencies, in the order of [`Latency::all`].
+const LATENCIES: [&CStr; 3] = [c"latency_server", c"latency_reads", c"latency_sends"];
+
+/// Returns the counters of these files, all 0.
+fn latencies() -> Result<KVec<Counter>> {
+    let count = LATENCIES.len().saturating_mul(BUCKETS);
+    let mut counters = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        counters.push(Counter::new(), GFP_KERNEL)?;
+    }
+    Ok(counters)
+}
 
 macro_rules! counters {
     (
@@ -53,6 +73,8 @@ macro_rules! counters {
             tallies: Pin<KBox<SpinLock<Tallies>>>,
             $($(#[$total_doc])* $total: Counter,)*
             $($(#[$doc])* pub(crate) $name: Counter,)*
+            /// The latencies: [`BUCKETS`] for each of [`LATENCIES`].
+            latency: KVec<Counter>,
         }
 
         /// The numbers of one connection, which change with each Call. Threads that the connection
@@ -60,24 +82,34 @@ macro_rules! counters {
         #[derive(Default)]
         pub(crate) struct Tally {
             $($(#[$total_doc])* pub(crate) $total: Figure<u64>,)*
+            /// How long Calls take.
+            pub(crate) latency: Latency,
         }
 
         impl Tally {
+            /// Sets the numbers to those of `other`.
+            fn set(&self, other: &Self) {
+                $(self.$total.set(other.$total.get());)*
+                self.latency.set(&other.latency);
+            }
+
             /// Adds the numbers of `other`.
             fn add(&self, other: &Self) {
                 $(self.$total.add(other.$total.get());)*
+                self.latency.add(&other.latency);
             }
         }
 
         impl Counters {
             /// Creates the counters of `namespace`, all 0.
             fn of(namespace: Namespace) -> Result<Self> {
-                let tallies = new_spinlock!(Tallies::new(), "svcrdma tallies");
+                let tallies = new_spinlock!(Tallies::new()?, "svcrdma tallies");
                 Ok(Self {
                     namespace,
                     tallies: KBox::pin_init(tallies, GFP_KERNEL)?,
                     $($total: Counter::new(),)*
                     $($name: Counter::new(),)*
+                    latency: latencies()?,
                 })
             }
 
@@ -87,18 +119,32 @@ macro_rules! counters {
                 let tallies = self.tallies.lock();
                 let sum = tallies.sum();
                 $(self.$total.set(sum.$total.get());)*
+                let all = sum.latency.all();
+                let counts = all.iter().flat_map(|(_, histogram)| histogram.counts());
+                for (counter, count) in self.latency.iter().zip(counts) {
+                    counter.set(count);
+                }
             }
 
             /// Appends the files of these counters to `files`.
             fn add_to<'a>(&'a self, files: &mut KVec<Entry<'a>>) -> Result {
                 $(
-                    let value = Value::Refreshed(&self.$total);
+                    let value = Value::Refreshed(from_ref(&self.$total));
                     files.push(Entry { name: $total_file, value }, GFP_KERNEL)?;
                 )*
                 $(
                     let value = Value::Counter(&self.$name);
                     files.push(Entry { name: $file, value }, GFP_KERNEL)?;
                 )*
+                let mut latency = self.latency.as_slice();
+                for name in LATENCIES {
+                    let Some((row, rest)) = latency.split_at_checked(BUCKETS) else {
+                        break;
+                    };
+                    latency = rest;
+                    let value = Value::Refreshed(row);
+                    files.push(Entry { name, value }, GFP_KERNEL)?;
+                }
                 Ok(())
             }
         }
@@ -211,23 +257,25 @@ struct Tallies {
     /// The numbers of the connections that exist.
     present: KVec<Arc<Tally>>,
     /// The sums of the numbers of all others.
-    past: Tally,
+    past: KBox<Tally>,
+    /// The sums of all numbers, when they were last asked for.
+    sum: KBox<Tally>,
 }
 
 impl Tallies {
-    fn new() -> Self {
-        Self {
+    fn new() -> Result<Self> {
+        Ok(Self {
             present: KVec::new(),
-            past: Tally::default(),
-        }
+            past: KBox::new(Tally::default(), GFP_KERNEL)?,
+            sum: KBox::new(Tally::default(), GFP_KERNEL)?,
+        })
     }
 
     /// Returns the sums of the numbers of all connections.
-    fn sum(&self) -> Tally {
-        let sum = Tally::default();
-        sum.add(&self.past);
-        self.present.iter().for_each(|tally| sum.add(tally));
-        sum
+    fn sum(&self) -> &Tally {
+        self.sum.set(&self.past);
+        self.present.iter().for_each(|tally| self.sum.add(tally));
+        &self.sum
     }
 
     /// Adds the numbers of a new connection. Returns false if there is no room.

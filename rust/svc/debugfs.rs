@@ -13,6 +13,7 @@
 use super::{
     conn::connection::Connection,
     device::Device,
+    latency::Latency,
     listen::server::Server, //
 };
 use kernel::{
@@ -26,6 +27,7 @@ use support::debugfs::{
     Folder,
     Show, //
 };
+use svcrdma_proto::histogram::BUCKETS;
 
 /// The folder with the files. Dropping it removes the files, and waits for readers.
 pub(crate) type View = Folder<Server>;
@@ -40,6 +42,10 @@ impl Show for Server {
         File {
             name: c"connections",
             show: show_connections,
+        },
+        File {
+            name: c"latency",
+            show: show_latency,
         },
         File {
             name: c"listeners",
@@ -63,7 +69,8 @@ fn show_connections(server: &Server, m: &SeqFile) {
         m,
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
-         standing behind_seconds credits_held receives receives_posted lane\n"
+         standing behind_seconds credits_held receives receives_posted lane \
+         read_bytes write_bytes work_requests\n"
     );
     server.devices.for_each(|device| {
         device.domain.for_each(|connection| {
@@ -120,9 +127,42 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         Some(endpoint) => {
             let pool = endpoint.receives.pool();
             let lane = endpoint.lane.index();
-            seq_print!(m, " {} {} {}\n", pool.count(), pool.posted(), lane);
+            let tally = &endpoint.ledger.tally;
+            seq_print!(
+                m,
+                " {} {} {} {} {} {}\n",
+                pool.count(),
+                pool.posted(),
+                lane,
+                tally.read_bytes.get(),
+                tally.write_bytes.get(),
+                tally.work_requests.get()
+            );
         }
-        None => seq_print!(m, " - - -\n"),
+        None => seq_print!(m, " - - - - - -\n"),
+    }
+}
+
+/// Writes a line per histogram of each connection.
+fn show_latency(server: &Server, m: &SeqFile) {
+    seq_print!(m, "connection peer kind");
+    (0..BUCKETS).for_each(|n| seq_print!(m, " b{}", n));
+    seq_print!(m, "\n");
+    server.devices.for_each(|device| {
+        device.domain.for_each(|connection| {
+            if let Some(endpoint) = connection.snapshot().endpoint {
+                show_histograms(connection, &endpoint.ledger.tally.latency, m);
+            }
+        });
+    });
+}
+
+/// Writes the histograms of `connection`.
+fn show_histograms(connection: &Connection, latency: &Latency, m: &SeqFile) {
+    for (name, histogram) in latency.all() {
+        seq_print!(m, "{} {} {}", connection.number(), connection.peer(), name);
+        histogram.counts().for_each(|n| seq_print!(m, " {}", n));
+        seq_print!(m, "\n");
     }
 }
 

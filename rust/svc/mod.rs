@@ -54,6 +54,7 @@ mod device;
 mod flow;
 mod history;
 mod lane;
+mod latency;
 mod listen;
 mod settings;
 mod watchdog;

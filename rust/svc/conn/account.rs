@@ -119,6 +119,16 @@ impl Account {
         self.count_reply(0);
     }
 
+    /// Counts a Reply whose last work request is built.
+    #[inline]
+    pub(crate) fn on_built(&mut self, reply: &Reply) {
+        if reply.has_credit {
+            self.on_end();
+        }
+        self.ledger.tally.latency.server.count(reply.received);
+        reply.note_posted();
+    }
+
     /// Ends a Call: its Reply is built, or it gets none.
     #[inline]
     pub(crate) fn on_end(&mut self) {
@@ -140,6 +150,7 @@ impl Account {
     #[inline]
     pub(crate) fn on_completed(&mut self, reply: KBox<Reply>) -> Option<KBox<Reply>> {
         self.ledger.space.put(reply.pages());
+        self.ledger.tally.latency.sends.count(reply.posted());
         if reply.kind() != Kind::Reply || reply.holds_pages() {
             return Some(reply);
         }

@@ -5,8 +5,12 @@
 //! A Call stays in its Receive buffer, which is posted again when the Call is dropped: once its Reply
 //! is made, or when the Call gets no Reply.
 
-use crate::svc::lane::loan::Loan;
+use crate::svc::{
+    lane::loan::Loan,
+    latency::Stamp, //
+};
 use core::cell::Cell;
+use kernel::time::Instant;
 use rdma::{
     chain::{
         Chain,
@@ -57,6 +61,10 @@ pub(crate) struct CallState {
     pub(crate) needs_answer: bool,
     /// True if the Call uses a credit.
     pub(crate) has_credit: bool,
+    /// The time at which the Call was received, if it is timed.
+    pub(crate) received: Stamp,
+    /// The time at which its first RDMA Read was posted, if it is timed.
+    pub(crate) reading: Cell<Stamp>,
     /// The results that nfsd has marked; the first `payload_count` are valid.
     payloads: [Payload; MAX_PAYLOADS],
     payload_count: usize,
@@ -73,6 +81,14 @@ impl CallState {
     #[inline]
     pub(crate) fn sink_pages(&self) -> usize {
         self.pages as usize
+    }
+
+    /// Notes the time at which the first RDMA Read is posted.
+    #[inline]
+    fn note_reading(&self) {
+        if self.received.is_some() && self.reading.get().is_none() {
+            self.reading.set(Some(Instant::now()));
+        }
     }
 
     /// Returns the results that may be sent by RDMA Write, as nfsd has marked them.
@@ -94,6 +110,8 @@ impl State for CallState {
         self.sink = None;
         self.needs_answer = false;
         self.has_credit = false;
+        self.received = None;
+        self.reading.set(None);
         self.set_layout(Layout::Inline);
         self.payload_count = 0;
     }
@@ -133,5 +151,8 @@ pub(crate) fn build_reads<'m>(call: &'m Call, chain: &mut Chain<'_, 'm>, room: u
         cursor.advance(&view, u32::try_from(taken).unwrap_or(op.len));
     }
     call.cursor.set(cursor);
+    if !chain.is_empty() {
+        call.note_reading();
+    }
     Built::from(cursor.peek().is_none() && chain.invalidate(sink, room))
 }

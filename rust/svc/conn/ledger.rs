@@ -13,7 +13,8 @@
 use super::space::Space;
 use crate::svc::{
     counters::Enrolled,
-    lane::reply::Reply, //
+    lane::reply::Reply,
+    latency::Timer, //
 };
 use support::{
     bay::Bay,
@@ -44,6 +45,8 @@ pub(crate) struct Ledger {
     /// The numbers of the connection. The worker of the Receive completion queue counts Calls; all
     /// others change under the lock of the send queue.
     pub(crate) tally: Enrolled,
+    /// Chooses the Calls that are timed.
+    pub(crate) timer: Timer,
 }
 
 impl Ledger {
@@ -59,6 +62,7 @@ impl Ledger {
             space,
             contexts: Bay::new(),
             tally,
+            timer: Timer::default(),
         }
     }
 

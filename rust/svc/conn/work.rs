@@ -81,9 +81,7 @@ impl work::Work for Work {
                 reply
             }
         };
-        if reply.has_credit {
-            account.on_end();
-        }
+        account.on_built(reply);
     }
 
     #[inline]
@@ -102,10 +100,10 @@ impl work::Work for Work {
     }
 
     #[inline]
-    fn holds_resources(&self) -> bool {
+    fn awaits_completion(&self) -> bool {
         match self {
             Work::Read(_) => true,
-            Work::Reply(reply) | Work::Late(reply, _) => reply.holds_pages(),
+            Work::Reply(reply) | Work::Late(reply, _) => reply.awaits_completion(),
         }
     }
 

@@ -205,10 +205,18 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
     }
     let pages = call.sink_pages();
     match outcome {
-        Outcome::Done => match examine(&mut call) {
-            Ok(()) => return ready(&endpoint.connection, call),
-            Err(e) => refuse(&endpoint, call, e),
-        },
+        Outcome::Done => {
+            endpoint
+                .ledger
+                .tally
+                .latency
+                .reads
+                .count(call.reading.get());
+            match examine(&mut call) {
+                Ok(()) => return ready(&endpoint.connection, call),
+                Err(e) => refuse(&endpoint, call, e),
+            }
+        }
         Outcome::Flushed => discard(&endpoint.connection, call),
     }
     end(endpoint, pages);

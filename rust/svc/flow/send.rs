@@ -217,6 +217,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
 fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Granted {
     reply.has_credit = core::mem::replace(&mut call.has_credit, false);
     reply.most_credits = endpoint.most_credits();
+    reply.received = call.received;
     let submitted = match endpoint.send_queue.has_waiting() {
         false => {
             drop(call);

@@ -7,13 +7,15 @@
 //! send queue until the device has completed it.
 
 use super::sizes::SMALL;
+use crate::svc::latency::Stamp;
 use core::{
     cell::Cell,
     ops::Range, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::Instant, //
 };
 use rdma::{
     chain::{
@@ -96,6 +98,10 @@ pub(crate) struct Reply {
     pub(crate) most_credits: u32,
     /// True if the Call uses a credit, until the last work request of the Reply is built.
     pub(crate) has_credit: bool,
+    /// The time at which the Call was received, if it is timed.
+    pub(crate) received: Stamp,
+    /// The time at which the Reply was posted, if its Call is timed; otherwise that of an earlier one.
+    posted: Cell<Stamp>,
 }
 
 impl Reply {
@@ -117,6 +123,8 @@ impl Reply {
             written: 0,
             most_credits: 0,
             has_credit: false,
+            received: None,
+            posted: Cell::new(None),
         };
         Ok(KBox::new(reply, GFP_KERNEL)?)
     }
@@ -154,6 +162,27 @@ impl Reply {
         self.pages.is_some()
     }
 
+    /// Notes the time at which the Reply is posted, if its Call is timed.
+    #[inline]
+    pub(crate) fn note_posted(&self) {
+        if self.received.is_some() {
+            self.posted.set(Some(Instant::now()));
+        }
+    }
+
+    /// Returns the time at which the Reply was posted, if its Call is timed.
+    #[inline]
+    pub(crate) fn posted(&self) -> Stamp {
+        self.received.and(self.posted.get())
+    }
+
+    /// Returns true if the time of the completion matters: for the pages, or for the latency of the
+    /// Call.
+    #[inline]
+    pub(crate) fn awaits_completion(&self) -> bool {
+        self.holds_pages() || self.received.is_some()
+    }
+
     /// Returns the number of pages that the Reply holds, its send buffer included. A callback
     /// counts as none, because a connection has a fixed number of them.
     #[inline]
@@ -184,6 +213,7 @@ impl Reply {
         // CAST: At most a page.
         self.bytes = len as u32;
         self.written = 0;
+        self.received = None;
     }
 
     /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
