@@ -317,6 +317,8 @@ class Vm:
             # uses of freed memory in all code that is compiled with it. Checking poison takes long, as KASAN
             # handles each byte of it as one that must not be read.
             append += " slab_debug=FZ"
+            # Tests of locks alone set kernel.lock_stat to 1.
+            append += " lockdep.lock_stat=0"
         first = index == 1
 
         def drive(name: str, path: Path, flags: str) -> list[str]:
