@@ -63,9 +63,11 @@ def builds(settings: Settings) -> list[Test]:
 def tools(settings: Settings) -> list[Test]:
     """Returns the builds that every test in VMs needs."""
     found = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
-    # It is made of kprobes, which the debug kernel lacks.
-    if settings.home != DEBUG:
-        found.append(Test("build.faults", 300, ("env", f"KERNEL={settings.home}", "scripts/faults")))
+    for kernel in settings.kernels:
+        if kernel not in (settings.home, DEBUG):
+            continue
+        name = "build.faults" if kernel == settings.home else f"build.faults@{kernel}"
+        found.append(Test(name, 300, ("env", f"KERNEL={kernel}", "scripts/faults")))
     return found
 
 
