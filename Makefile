@@ -24,6 +24,9 @@ modules: ## build svcrdma.ko into build/VERSION (the default)
 install: ## install it for this host's kernel, so that nfsd finds it
 	@scripts/install
 
+deb: ## build the Debian packages into build/deb
+	@scripts/deb
+
 host: ## unit and property tests of the protocol crate, and the probe's
 	@scripts/cargo host test
 	@scripts/cargo probe test
@@ -100,4 +103,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
