@@ -81,6 +81,10 @@ test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
+test-packages: ## tests of the Debian packages, with those of DKMS that take an hour
+	@scripts/need-qemu
+	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
+
 htmldocs: ## render Documentation to build/htmldocs
 	@scripts/htmldocs
 
@@ -103,4 +107,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug test-packages htmldocs nfstest xfstests bench clean clean-cache

@@ -10,6 +10,9 @@ cache=${SVCRDMA_CACHE:-/var/cache}/svcrdma
 # The Debian release whose toolchain built the packaged kernels.
 # shellcheck disable=SC2034
 release=trixie
+# The families of Debian's kernels that the module supports, the newest first.
+# shellcheck disable=SC2034
+supported=(7.3 7.2)
 
 # su may leave these folders out.
 PATH=$PATH:/usr/sbin:/sbin

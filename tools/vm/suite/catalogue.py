@@ -49,7 +49,18 @@ HOST = [
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
 ]
-# Those of them that examine the module that was built.
+# In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
+PACKAGES: list[tuple[str, float, list[str]]] = [
+    ("package.install", 240, []),
+    ("package.guard", 300, []),
+]
+# Those that take longer, for make test-packages.
+SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
+    ("package.dkms-skip", 900, ["--pool"]),
+    ("package.dkms", 3600, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
+]
+BUILD_DEB = "build.deb"
+# Those of HOST that examine the module that was built.
 OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
 
@@ -57,7 +68,8 @@ REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "spa
 def builds(settings: Settings) -> list[Test]:
     """Returns what other tests need: the module for each kernel, and the tools."""
     modules = [Test(module_of(kernel), 600, ("env", f"KERNEL={kernel}", "scripts/build")) for kernel in settings.kernels]
-    return modules + tools(settings)
+    packages = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",))]
+    return modules + packages + tools(settings)
 
 
 def tools(settings: Settings) -> list[Test]:
@@ -88,7 +100,19 @@ def host_tests(settings: Settings) -> list[Test]:
         Test(name, limit, ("env", env, *command), needs=module if name in OF_MODULE else frozenset())
         for name, limit, command in HOST
     ]
-    return tests + [Test(f"build.refuse-{case}", 60, ("scripts/tests/refuse", case)) for case in REFUSALS]
+    tests += [Test(f"build.refuse-{case}", 60, ("scripts/tests/refuse", case)) for case in REFUSALS]
+    return tests + [package_test(*each, settings) for each in PACKAGES]
+
+
+def slow_package_tests(settings: Settings) -> list[Test]:
+    """Returns all tests of the packages."""
+    return [package_test(*each, settings) for each in PACKAGES + SLOW_PACKAGES]
+
+
+def package_test(name: str, limit: float, options: list[str], settings: Settings) -> Test:
+    """Returns a test of the Debian packages. It boots a VM itself."""
+    command = ("env", f"KERNEL={settings.home}", "tools/vm/server.py", *options, name)
+    return Test(name, limit, command, needs=frozenset({BUILD_DEB}))
 
 
 def guest_tests(settings: Settings, folder: Path, limit: int) -> list[Test]:

@@ -41,6 +41,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the names of the tests and run none")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results to FILE as JUnit XML")
     parser.add_argument("--bench", action="store_true", help="run tools/vm/bench and print the tables")
+    parser.add_argument("--packages", action="store_true", help="run the tests of the Debian packages, also the long ones")
     return parser.parse_args(argv)
 
 
@@ -52,7 +53,11 @@ def main(argv: list[str]) -> int:
     # Both folders are read each time, so that no run passes while the other kind is broken.
     benches = catalogue.guest_tests(settings, catalogue.BENCH, catalogue.BENCH_LIMIT)
     guests = catalogue.guest_tests(settings, catalogue.TESTS, catalogue.TEST_LIMIT)
-    tests = benches if args.bench else builds + catalogue.host_tests(settings) + guests
+    tests = builds + catalogue.host_tests(settings) + guests
+    if args.bench:
+        tests = benches
+    elif args.packages:
+        tests = catalogue.slow_package_tests(settings)
     tests = catalogue.selected(tests, settings)
     if args.list:
         print("\n".join(test.name for test in tests))

@@ -27,6 +27,8 @@ def prepare(kernels: list[str], tests: list[Test], processes: Processes) -> dict
     if any(test.name == "host.fuzz" for test in tests):
         # The other tests compile few crates, and are faster without the cached ones.
         commands.append(["scripts/crates"])
+    if any(test.name.startswith("package.") for test in tests):
+        commands.append(["tools/vm/server-root"])
     with ThreadPoolExecutor(len(commands)) as pool:
         done = list(pool.map(lambda command: processes.run(command, stdout=subprocess.DEVNULL), commands))
     if any(each.returncode for each in done):

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Boots a plain Debian server and runs a test of the packages in it.
+
+    server.py [--kernel 7.3] [--mem MiB] [--cpus N] [--limit S] [--out DIR] TEST
+
+TEST is a file of tools/vm/packages. The VM starts from a copy of the disk that server-root has made. It
+sees the checkout as /src (read-only) and DIR as /job. When the VM reboots, it continues with the kernel
+that /vmlinuz and /initrd.img of its disk name, as packages/agent copies them to /job: that is the work
+of a boot loader, which the disk lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import vm
+
+# The first kernel gets this unit from the command line, so that the disk has nothing of the tests.
+UNIT = """\
+[Unit]
+After=nfs-server.service systemd-tmpfiles-setup.service
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'modprobe -a 9pnet_virtio 9p && mkdir -p /job /src && \
+mount -t 9p -o trans=virtio,version=9p2000.L,cache=none job /job && \
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,ro,cache=loose src /src && \
+exec /src/tools/vm/packages/agent'
+"""
+
+
+class Server:
+    """A VM with a disk of its own, which lasts until the object is deleted."""
+
+    def __init__(self, images: Path, out: Path, size: vm.Size, pool: Path | None):
+        self.out = out
+        self.size = size
+        self.pool = pool
+        self.kernel = images / "vmlinuz"
+        self.initrd = images / "initrd"
+        # The copy has no name, so that it is deleted with this program. It has the holes of the original.
+        self.disk = tempfile.NamedTemporaryFile(dir=out, prefix="disk.")  # noqa: SIM115
+        subprocess.run(["cp", "--sparse=always", images / "disk.img", self.disk.name], check=True)
+
+    def arguments(self) -> list[str | Path]:
+        kvm = vm.use_kvm()
+        # Emulated CPUs that take turns are no faster than one, see vm.py for their disadvantage.
+        threads = "multi" if self.size.cpus > 1 else "single"
+        accel = ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", f"tcg,thread={threads}", "-cpu", vm.CPU]
+        unit = base64.b64encode(UNIT.encode()).decode()
+        append = "root=/dev/vda rw console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on net.ifnames=0"
+        append += f" systemd.set_credential_binary=systemd.extra-unit.job.service:{unit} systemd.wants=job.service"
+        if not kvm:
+            append += " mitigations=off tsc=reliable norandmaps highres=off"  # as in vm.py
+
+        def drive(name: str, path: str | Path, flags: str) -> list[str]:
+            device = ["-device", f"virtio-blk-pci,drive={name}"]
+            return ["-drive", f"if=none,id={name},file={path},format=raw,{flags}", *device]
+
+        def share(tag: str, path: Path, flags: str = "") -> list[str]:
+            return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
+
+        return [
+            vm.TOP / "scripts/in-root", "-b", self.out, "-b", self.kernel.parent, "qemu-system-x86_64",
+            "-machine", "q35", *accel, "-m", str(self.size.mem), "-smp", str(self.size.cpus),
+            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-kernel", self.kernel, "-initrd", self.initrd, "-append", append,
+            "-chardev", f"file,id=console,append=on,path={self.out}/console.log", "-serial", "chardev:console",
+            *drive("root", self.disk.name, "cache=unsafe,discard=unmap"),
+            *(drive("pool", self.pool, "readonly=on,file.locking=off") if self.pool else []),
+            *share("job", self.out), *share("src", vm.TOP, ",readonly=on"),
+            # Without merged buffers, see vm.py.
+            "-netdev", "user,id=net,restrict=on,net=10.77.0.0/24",
+            "-device", "virtio-net-pci,netdev=net,mac=52:54:00:77:00:01,mrg_rxbuf=off",
+            "-device", "virtio-rng-pci",
+        ]  # fmt: skip
+
+    def boot(self, deadline: float) -> None:
+        """Boots the VM and waits until QEMU ends, which it does when the VM reboots, too.
+
+        # Errors
+
+        OSError if it does not end before the deadline.
+        """
+        with open(self.out / "qemu.log", "ab") as log:
+            process = subprocess.Popen(
+                self.arguments(),
+                cwd=vm.TOP,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=vm.die_with_parent,  # noqa: PLW1509
+            )
+        try:
+            process.wait(deadline - time.monotonic())
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise OSError("time limit") from None
+
+    def run(self, deadline: float) -> int:
+        """Boots until the test has ended; returns its status."""
+        status, reboot = self.out / "status", self.out / "reboot"
+        while True:
+            reboot.unlink(missing_ok=True)
+            self.boot(deadline)
+            if status.exists():
+                return int(status.read_text())
+            if not reboot.exists():
+                raise OSError("the VM died, see console.log")
+            self.kernel, self.initrd = self.out / "vmlinuz", self.out / "initrd"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernel", default=os.environ.get("KERNEL"))
+    parser.add_argument("--mem", type=int, default=2048)
+    parser.add_argument("--cpus", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=3600)
+    parser.add_argument("--out", type=Path, help="folder of the logs, build/packages/TEST if not given")
+    parser.add_argument("--pool", action="store_true", help="give the VM a disk with packages, see server-pool")
+    parser.add_argument("test")
+    args = parser.parse_args()
+    kernel = args.kernel or vm.families()[0]
+    if status := subprocess.run([vm.TOP / "scripts/need-qemu"], check=False).returncode:
+        return status
+    images = made_by("server-root", kernel)
+    pool = made_by("server-pool", kernel) / "pool.img" if args.pool else None
+    out = (args.out or vm.TOP / "build/packages" / args.test).resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / "test").write_text(args.test)
+    tail = subprocess.Popen(["tail", "-q", "-n", "+1", "-F", out / "log"], stderr=subprocess.DEVNULL)
+    try:
+        status = Server(images, out, vm.Size(args.mem, args.cpus), pool).run(time.monotonic() + args.limit)
+    except OSError as error:
+        print(f"svcrdma: {args.test}: {error}; logs in {out}", file=sys.stderr)
+        status = 1
+    finally:
+        time.sleep(1.2)  # tail looks once a second
+        tail.terminate()
+    return status
+
+
+def made_by(script: str, kernel: str) -> Path:
+    """Returns the cache folder that a script has made. Ends the program if it could not."""
+    done = subprocess.run([vm.TOP / "tools/vm" / script, kernel], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return Path(done.stdout.strip())
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
