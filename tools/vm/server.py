@@ -47,7 +47,7 @@ class Server:
         self.pool = pool
         self.kernel = images / "vmlinuz"
         self.initrd = images / "initrd"
-        # The copy has no name, so that it is deleted with this program. It has the holes of the original.
+        # The copy has the holes of the original.
         self.disk = tempfile.NamedTemporaryFile(dir=out, prefix="disk.")  # noqa: SIM115
         subprocess.run(["cp", "--sparse=always", images / "disk.img", self.disk.name], check=True)
 
