@@ -126,3 +126,14 @@ class NeededTest(unittest.TestCase):
         found = {test.name: test for test in catalogue.host_tests(Settings(("7.2",)))}
         self.assertEqual(found["check.stack"].needs, {"build.7.2"})
         self.assertEqual(found["check.shell"].needs, frozenset())
+
+
+class PackageTest(unittest.TestCase):
+    def test_each_test_of_the_packages_is_listed(self) -> None:
+        found = sorted(path.name for path in (vm.TOP / "tools/vm/packages").glob("package.*"))
+        self.assertEqual(sorted(names(catalogue.slow_package_tests(ALL))), found)
+
+    def test_they_need_the_packages(self) -> None:
+        built, others = catalogue.with_needed(catalogue.slow_package_tests(ALL), catalogue.builds(ALL))
+        self.assertEqual(names(built), ["build.deb"])
+        self.assertEqual(len(others), 4)
