@@ -27,9 +27,10 @@ install: ## install it for this host's kernel, so that nfsd finds it
 deb: ## build the Debian packages into build/deb
 	@scripts/deb
 
-host: ## unit and property tests of the protocol crate, and the probe's
+host: ## unit and property tests of the protocol crate, and the tests of the tools
 	@scripts/cargo host test
 	@scripts/cargo probe test
+	@scripts/cargo ctl test
 
 bench-host: ## instructions of the protocol crate for an RPC, by step; by function for OPERATION=read-4k
 	@scripts/cargo host bench $(OPERATION)
@@ -39,6 +40,9 @@ fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS
 
 probe: ## build tools/probe, which VMs find as rpcrdma-probe
 	@scripts/cargo probe build
+
+tools: probe ## build the probe and tools/ctl, which is svcrdmactl
+	@scripts/cargo ctl build
 
 fmt: ## format all Rust code
 	@scripts/fmt
@@ -107,4 +111,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz probe fmt clippy rust-analyzer check vm demo test test-list test-debug test-packages htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-packages htmldocs nfstest xfstests bench clean clean-cache

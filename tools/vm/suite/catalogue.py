@@ -27,6 +27,7 @@ CLIENT_SIZE = vm.Size(vm.Size().mem, 2)
 # Name, seconds, command.
 TOOLS = [
     ("build.probe", 300, ["scripts/cargo", "probe", "build"]),
+    ("build.ctl", 300, ["scripts/cargo", "ctl", "build"]),
     ("build.fsx", 600, ["scripts/fsx"]),
     ("build.blocks", 60, ["scripts/blocks"]),
 ]
@@ -48,6 +49,7 @@ HOST = [
     ("host.fuzz", 600, ["scripts/cargo", "host", "fuzz", "3"]),
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
+    ("host.ctl", 300, ["scripts/cargo", "ctl", "test"]),
 ]
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [

@@ -108,7 +108,7 @@ class GuestTest(unittest.TestCase):
     def test_needs(self) -> None:
         self.script("a.b", "# debug: yes")
         tests = self.read()
-        tools = {"build.probe", "build.fsx", "build.blocks", "build.faults", "build.faults@debug"}
+        tools = {"build.probe", "build.ctl", "build.fsx", "build.blocks", "build.faults", "build.faults@debug"}
         self.assertEqual(tests["a.b@debug"].needs, {"build.debug", *tools})
         self.assertEqual(names(catalogue.builds(ALL))[:3], ["build.7.3", "build.7.2", "build.debug"])
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `check` looks at. Each function returns the findings of one subject.
+//!
+//! Taints of the kernel are no finding: each module from elsewhere sets one.
+
+mod load;
+mod module;
+mod service;
+
+use crate::{
+    finding::{
+        Finding,
+        Level, //
+    },
+    human::plural,
+    system::{
+        Server,
+        System, //
+    },
+};
+
+/// Returns all findings, the worst first.
+pub(crate) fn all(system: &System) -> Vec<Finding> {
+    let mut findings = module::findings(system);
+    findings.extend(service::findings(system));
+    if system.server() == Server::Ours {
+        findings.extend(load::findings(system));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    findings.dedup_by(|one, other| one.line() == other.line());
+    findings
+}
+
+/// Returns the sentence for a host without findings.
+pub(crate) fn good(system: &System) -> String {
+    let version = system
+        .version()
+        .unwrap_or_else(|| "without a version".to_owned());
+    let number = |name| {
+        system
+            .values()
+            .ok()
+            .and_then(|values| values.get(name))
+            .unwrap_or(0)
+    };
+    format!(
+        "svcrdma {version} serves {} on {}",
+        plural(number("connections"), "connection"),
+        plural(number("listeners"), "listener")
+    )
+}
+
+/// Creates the finding of something that stops the service.
+fn broken(id: &'static str, text: impl Into<String>, action: impl Into<String>) -> Finding {
+    Finding::new(Level::Broken, id, text, action)
+}
+
+/// Creates the finding of something that impairs the service.
+fn warning(id: &'static str, text: impl Into<String>, action: impl Into<String>) -> Finding {
+    Finding::new(Level::Warning, id, text, action)
+}

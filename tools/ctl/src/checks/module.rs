@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module: which one serves, and what keeps svcrdma from being loaded.
+
+use super::{
+    broken,
+    warning, //
+};
+use crate::{
+    finding::{
+        Finding,
+        Level, //
+    },
+    modules::Modules,
+    system::{
+        Server,
+        System, //
+    },
+};
+
+/// The families of kernels for which the module is built and tested.
+const FAMILIES: [&str; 2] = ["7.3", "7.2"];
+/// What to do if rpcrdma was loaded before svcrdma.
+const SWITCH: &str = "stop nfs-server, unmount what is mounted with proto=rdma, modprobe -r rpcrdma, modprobe svcrdma, start nfs-server";
+
+/// Returns the findings.
+pub(crate) fn findings(system: &System) -> Vec<Finding> {
+    let modules = system.modules();
+    let found = [
+        serving(system, &modules),
+        family(system),
+        replaced(&modules),
+        unsigned(system, &modules),
+        other_build(system, &modules),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Checks that svcrdma serves.
+fn serving(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    let server = system.server();
+    if server == Server::Ours {
+        return None;
+    }
+    let is_kernels = server == Server::Kernels;
+    let text = match is_kernels {
+        true => "the kernel's own server (rpcrdma) serves RDMA instead of svcrdma",
+        false => "svcrdma is not loaded",
+    };
+    let id = if is_kernels {
+        "rpcrdma-serves"
+    } else {
+        "no-module"
+    };
+    if modules.file("svcrdma").is_none() {
+        let kernel = system.kernel();
+        let text = format!("{text}, and kernel {kernel} has no svcrdma module");
+        let action = format!("install svcrdma-modules-{kernel} or svcrdma-dkms");
+        return Some(broken(id, text, action));
+    }
+    if is_kernels || modules.is_loaded("rpcrdma") {
+        return Some(broken(
+            id,
+            format!("{text}, because rpcrdma was loaded first"),
+            SWITCH,
+        ));
+    }
+    Some(broken(id, text, "modprobe svcrdma"))
+}
+
+/// Checks that the kernel is one of those that are supported.
+fn family(system: &System) -> Option<Finding> {
+    let kernel = system.kernel();
+    let mut parts = kernel.split(['.', '-', '+']);
+    let family = format!("{}.{}", parts.next()?, parts.next()?);
+    if FAMILIES.contains(&family.as_str()) {
+        return None;
+    }
+    let level = match system.server() {
+        Server::Ours => Level::Warning,
+        _ => Level::Broken,
+    };
+    let text = format!("kernel {kernel} is not of a supported family");
+    let action = format!("boot a kernel of {}", FAMILIES.join(" or "));
+    Some(Finding::new(level, "unsupported-kernel", text, action))
+}
+
+/// Checks that no package replaces the modules of the kernel that svcrdma is built against.
+fn replaced(modules: &Modules<'_>) -> Option<Finding> {
+    let file = modules.foreign()?;
+    Some(broken(
+        "replaced-module",
+        format!("{file} replaces a module of the kernel (DOCA or OFED), and svcrdma was not built for it"),
+        "remove that package",
+    ))
+}
+
+/// Checks that the kernel will load the installed module.
+fn unsigned(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    let file = modules
+        .file("svcrdma")
+        .filter(|_| system.needs_signatures())?;
+    if modules.field(&file, "vermagic").is_none() {
+        let text = format!("the signature of {file} cannot be read");
+        return Some(Finding::new(
+            Level::Unknown,
+            "unsigned-module",
+            text,
+            "install kmod, and look at the file",
+        ));
+    }
+    if modules.field(&file, "signer").is_some() {
+        return None;
+    }
+    let why = match system.lockdown() {
+        Some(mode) => format!("lockdown ({mode})"),
+        None => "module.sig_enforce".to_owned(),
+    };
+    let text = format!("{file} has no signature, and {why} allows signed modules only");
+    Some(broken(
+        "unsigned-module",
+        text,
+        "sign it with an enrolled key",
+    ))
+}
+
+/// Checks that the loaded module is the installed one.
+fn other_build(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    let loaded = system.version()?;
+    let installed = modules.field(&modules.file("svcrdma")?, "version")?;
+    if loaded == installed {
+        return None;
+    }
+    let text = format!("svcrdma {loaded} is loaded, and {installed} is installed");
+    Some(warning("other-build", text, "svcrdmactl upgrade"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_those_of_the_build() {
+        let script = include_str!("../../../../scripts/families");
+        let line = format!("\nsupported=({})\n", FAMILIES.join(" "));
+        assert!(
+            script.contains(&line),
+            "scripts/families has no line {line}"
+        );
+    }
+}

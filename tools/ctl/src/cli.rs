@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command line: a struct for each command.
+
+use crate::{
+    connection::Sort,
+    latency::Kind,
+    peer::Filter, //
+};
+use clap::{
+    Args,
+    Parser,
+    Subcommand, //
+};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// The version of the packages, or that of the crate for builds by hand.
+const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+const STATUSES: &str = "\
+Exit status: 0 done, or all is good; 1 failed or refused, or check has a warning; 2 check has found \
+something broken; 3 could not be found out (no module, no rights, no debugfs, an older module), or \
+the command line is wrong.";
+
+/// Shows, checks and tunes svcrdma, the NFS/RDMA server of this host
+#[derive(Debug, Parser)]
+#[command(name = "svcrdmactl", version = VERSION, after_help = STATUSES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Print one line of JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Directory below which all files are read and written, for tests
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        value_name = "DIR",
+        default_value = "/"
+    )]
+    pub(crate) root: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show which module serves RDMA, its listeners, devices, connections, memory and warnings
+    Status,
+    /// List the connections
+    Connections(Connections),
+    /// Show connections and rates live
+    Top(Top),
+    /// List the RDMA devices
+    Devices,
+    /// List nfsd's RDMA listeners
+    Listeners,
+    /// List the connections that closed last, with their reasons
+    Closes(Closes),
+    /// Show, change, explain or keep settings
+    #[command(subcommand)]
+    Settings(Settings),
+    /// Check the host: one line for each finding, with what to do
+    Check,
+    /// Print metrics for Prometheus
+    Metrics(Metrics),
+    /// Collect what a fault report needs into a tar.gz
+    Report(Report),
+    /// Replace the loaded module while nfsd runs
+    Upgrade(Upgrade),
+    /// Print a completion script
+    #[command(hide = true)]
+    Completion(Completion),
+    /// Print the man page, or write those of all commands
+    #[command(hide = true)]
+    Man(Man),
+}
+
+impl Command {
+    /// Returns the name in JSON.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Status => "status",
+            Command::Connections(_) => "connections",
+            Command::Top(_) => "top",
+            Command::Devices => "devices",
+            Command::Listeners => "listeners",
+            Command::Closes(_) => "closes",
+            Command::Settings(_) => "settings",
+            Command::Check => "check",
+            Command::Metrics(_) => "metrics",
+            Command::Report(_) => "report",
+            Command::Upgrade(_) => "upgrade",
+            Command::Completion(_) => "completion",
+            Command::Man(_) => "man",
+        }
+    }
+}
+
+/// How connections are selected and shown.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// Order, the largest first
+    #[arg(long, value_enum, default_value = "memory")]
+    pub(crate) sort: Sort,
+    /// Only peers with this address or prefix, such as 10.0.0.7 or fd00::/8
+    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    pub(crate) peer: Option<Filter>,
+    /// Latency to show
+    #[arg(long, value_enum, default_value = "server")]
+    pub(crate) latency: Kind,
+}
+
+/// `connections`
+#[derive(Args, Debug)]
+pub(crate) struct Connections {
+    #[command(flatten)]
+    pub(crate) view: View,
+    /// Measure rates over so many seconds; --sort rate does it over one
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: Option<f64>,
+}
+
+/// `top`
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) view: View,
+    /// Seconds between two frames
+    #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "2")]
+    pub(crate) interval: f64,
+    /// Print one frame and end, as without a terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+/// `closes`
+#[derive(Args, Debug)]
+pub(crate) struct Closes {
+    /// Only abnormal ones
+    #[arg(long)]
+    pub(crate) abnormal: bool,
+    /// Only peers with this address or prefix
+    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    pub(crate) peer: Option<Filter>,
+}
+
+/// `settings`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Settings {
+    /// Show settings with their defaults and bounds
+    Get {
+        /// Names; all if none is given
+        name: Vec<String>,
+    },
+    /// Change a setting until the module is unloaded
+    Set {
+        /// Name of the setting
+        name: String,
+        /// New value
+        value: u64,
+    },
+    /// Explain settings
+    Explain {
+        /// Names; all if none is given
+        name: Vec<String>,
+    },
+    /// Write the values that differ from the defaults to /etc/sysctl.d/90-svcrdma.conf
+    Persist {
+        /// Write these settings, whatever their values, and leave the other lines alone
+        name: Vec<String>,
+    },
+}
+
+/// `metrics`
+#[derive(Args, Debug)]
+pub(crate) struct Metrics {
+    /// Replace FILE as a whole, for the textfile collector of the node exporter
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `report`
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    /// File to write; svcrdma-report-TIME.tar.gz here if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the addresses of peers by numbers
+    #[arg(long)]
+    pub(crate) mask: bool,
+}
+
+/// `upgrade`
+#[derive(Args, Debug)]
+pub(crate) struct Upgrade {
+    /// Only check whether it can be done
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// The new module; the installed one if not given
+    #[arg(value_name = "PATH/svcrdma.ko")]
+    pub(crate) module: Option<PathBuf>,
+}
+
+/// `completion`
+#[derive(Args, Debug)]
+pub(crate) struct Completion {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// `man`
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Write the pages of all commands to DIR
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// Parses a number of seconds.
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("not a number of seconds from 0.1 to 3600".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

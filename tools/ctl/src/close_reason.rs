@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Close reasons: which of them are abnormal, and what to do.
+
+/// A reason why a connection was closed.
+#[derive(Debug)]
+pub(crate) struct CloseReason {
+    /// The number in Documentation/reference.rst and in trace events.
+    pub(crate) number: u64,
+    /// The beginning of the text, up to its detail.
+    text: &'static str,
+    /// What to do about an abnormal close; nothing for a normal one.
+    pub(crate) advice: Option<&'static str>,
+}
+
+const MEMORY: Option<&str> =
+    Some("look at the host's memory and at \"cannot serve\" in the kernel log");
+const THREADS: Option<&str> = Some("start more nfsd threads, or find what they wait for");
+const NETWORK: Option<&str> =
+    Some("if retries were exceeded, make the network lossless (PFC or ECN) or look at the client; otherwise look for messages of the device's driver");
+const SLOW: Option<&str> = Some(
+    "the client hangs or its link is slow; svcrdmactl settings explain stall_seconds minimum_rate",
+);
+const FOREIGN: Option<&str> = Some("find what runs on the peer: no Linux NFS client does this");
+const FAULT: Option<&str> = Some("a fault of the module: send what svcrdmactl report collects");
+const DRIVER: Option<&str> = Some("look for messages of the device's driver in the kernel log");
+
+/// Creates a reason.
+const fn reason(number: u64, text: &'static str, advice: Option<&'static str>) -> CloseReason {
+    CloseReason {
+        number,
+        text,
+        advice,
+    }
+}
+
+/// All reasons, by number.
+const REASONS: &[CloseReason] = &[
+    reason(0, "closed by the server", None),
+    reason(1, "closed by the peer", None),
+    reason(2, "the device was removed", None),
+    reason(3, "the listener was removed", None),
+    reason(4, "could not be accepted", MEMORY),
+    reason(5, "no nfsd thread accepted it within pending_seconds", THREADS),
+    reason(6, "too many connections wait to be accepted", THREADS),
+    reason(7, "the peer sent more Calls than it has credits", FAULT),
+    reason(8, "Receive failed", NETWORK),
+    reason(9, "Send, Read or Write failed", NETWORK),
+    reason(10, "posting of work failed", DRIVER),
+    reason(11, "the device reported a failed queue pair", DRIVER),
+    reason(12, "the peer takes no Replies or serves no Reads", SLOW),
+    reason(13, "no memory for a Call or its Reply", MEMORY),
+    reason(14, "results cannot be sent", FAULT),
+    reason(15, "the peer made no Call within first_call_seconds", Some("the client hangs, or is no NFS client")),
+    reason(16, "release was set to 1", None),
+    reason(17, "the peer sent an RDMA Write with immediate data", FOREIGN),
+    reason(18, "nfsd dropped a Call that needs an answer", Some("look at the exported file system: nfsd still worked on the first copy of a Call")),
+    reason(19, "the device reported a failed completion queue", DRIVER),
+    reason(20, "the peer sent too many unsolicited messages", FOREIGN),
+    reason(21, "the peer invalidated a memory region of the server", FOREIGN),
+    reason(22, "queue full", Some("raise read_pages_per_device if Calls wait for pages; otherwise send what svcrdmactl report collects")),
+    reason(23, "the peer does not serve its Reads while pages are short", SLOW),
+    reason(24, "the peer is slower than minimum_rate", SLOW),
+];
+
+/// Returns the reason of a text in the table `closes`, or nothing for one of a newer module.
+pub(crate) fn find(text: &str) -> Option<&'static CloseReason> {
+    REASONS.iter().find(|reason| {
+        let rest = text.strip_prefix(reason.text);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', ' ']))
+    })
+}
+
+/// Returns true if a close with this text is abnormal. Reasons of a newer module count as such.
+pub(crate) fn is_abnormal(text: &str) -> bool {
+    find(text).is_none_or(|reason| reason.advice.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns numbers and texts of Documentation/reference.rst.
+    fn documented() -> Vec<(u64, &'static str)> {
+        let reference = include_str!("../../../Documentation/reference.rst");
+        let (_, rest) = reference
+            .split_once("\nClose reasons\n")
+            .expect("a section");
+        let (section, _) = rest
+            .split_once("\n.. _malformed-reasons:")
+            .expect("its end");
+        let rows = section.lines().filter_map(|line| {
+            let number = line.get(..2)?.trim().parse().ok()?;
+            let text = line.get(4..)?.split("  ").next()?;
+            Some((number, text))
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn reasons_are_those_of_the_reference() {
+        let documented = documented();
+        assert_eq!(documented.len(), REASONS.len());
+        for (number, text) in documented {
+            assert_eq!(
+                find(text).map(|reason| reason.number),
+                Some(number),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn normal_reasons_have_no_advice() {
+        let normal: Vec<u64> = REASONS
+            .iter()
+            .filter(|reason| reason.advice.is_none())
+            .map(|reason| reason.number)
+            .collect();
+        assert_eq!(normal, [0, 1, 2, 3, 16]);
+        assert!(!is_abnormal("closed by the peer (event 10)"));
+        assert!(is_abnormal("Receive failed: local protection error"));
+        assert!(is_abnormal("a reason of tomorrow"));
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `report`: one archive with what a fault report needs.
+//!
+//! The archive has no names of exports, files or users. It names addresses of peers unless they are
+//! masked.
+
+use super::{
+    check,
+    status, //
+};
+use crate::{
+    answer::Answer,
+    atomic, cli,
+    error::{
+        Error,
+        Result, //
+    },
+    human::plural,
+    mask::Mask,
+    modules::search_path,
+    root::Gap,
+    system::{
+        System,
+        DEBUGFS,
+        SYSCTL, //
+    },
+};
+use flate2::{
+    write::GzEncoder,
+    Compression, //
+};
+use serde_json::json;
+use std::{
+    io,
+    path::PathBuf,
+    process::Command,
+    time::{
+        SystemTime,
+        UNIX_EPOCH, //
+    },
+};
+
+/// The folder in the archive.
+const FOLDER: &str = "svcrdma-report";
+/// Files that are copied.
+const FILES: &[&str] = &[
+    "/proc/version",
+    "/proc/meminfo",
+    "/proc/sys/kernel/tainted",
+    "/proc/net/rpc/nfsd",
+    "/proc/fs/nfsd/portlist",
+    "/proc/fs/nfsd/threads",
+    "/proc/fs/nfsd/versions",
+    "/proc/fs/nfsd/max_block_size",
+    "/proc/fs/nfsd/pool_stats",
+    "/sys/kernel/security/lockdown",
+    "/sys/module/module/parameters/sig_enforce",
+    "/sys/module/svcrdma/version",
+    "/sys/module/svcrdma/srcversion",
+    "/sys/module/svcrdma/taint",
+    "/sys/module/svcrdma/refcnt",
+    "/etc/sysctl.d/90-svcrdma.conf",
+    "/etc/default/svcrdma",
+];
+/// Folders whose files are copied.
+const FOLDERS: &[&str] = &[
+    SYSCTL,
+    DEBUGFS,
+    "/sys/module/svcrdma/parameters",
+    "/proc/sys/sunrpc/svc_rdma",
+];
+/// Files of each RDMA device and of each of its ports.
+const DEVICE: &[&str] = &["node_type", "fw_ver", "hca_type", "board_id", "hw_rev"];
+const PORT: &[&str] = &["state", "phys_state", "link_layer", "rate"];
+/// Folders of counters of each port.
+const PORT_COUNTERS: &[&str] = &["hw_counters", "counters"];
+/// Words of the lines of the kernel log that are copied.
+const WORDS: &[&str] = &[
+    "rdma",
+    "nfsd",
+    "rpc",
+    "lockd",
+    "infiniband",
+    "ib_",
+    "mlx",
+    "bnxt",
+    "irdma",
+    "cxgb",
+    "qedr",
+    "rxe",
+    "siw",
+    "bug",
+    "oops",
+    "warning",
+    "out of memory",
+    "page allocation failure",
+];
+/// What the first and the last line of a trace contain.
+const TRACE_BEGINS: &[&str] = &["cut here", "call trace", "blocked for more than"];
+const TRACE_ENDS: &[&str] = &["end trace", "</task>"];
+
+/// Writes the archive.
+pub(crate) fn run(args: &cli::Report, system: &System) -> Result<Answer> {
+    let mut report = Report {
+        system,
+        mask: args.mask.then(Mask::default),
+        files: Vec::new(),
+        gaps: Vec::new(),
+    };
+    report.collect();
+    let path = args.output.clone().unwrap_or_else(default_path);
+    let written = report
+        .archive()
+        .and_then(|archive| atomic::write(&path, &archive, 0o600));
+    written
+        .map_err(|error| Error::failed("not-written", format!("{}: {error}", path.display())))?;
+    Ok(report.answer(&path))
+}
+
+/// Returns the name of an archive in the current folder.
+fn default_path() -> PathBuf {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    PathBuf::from(format!("svcrdma-report-{}.tar.gz", now.as_secs()))
+}
+
+/// What the archive will hold.
+struct Report<'a> {
+    system: &'a System,
+    mask: Option<Mask>,
+    /// Names and contents.
+    files: Vec<(String, String)>,
+    /// Files that may not be read.
+    gaps: Vec<String>,
+}
+
+impl Report<'_> {
+    /// Collects all files.
+    fn collect(&mut self) {
+        self.add(
+            "status.json",
+            &format!("{}\n", status::run(self.system).object("status")),
+        );
+        self.add("check", &check::run(self.system).text);
+        FILES.iter().for_each(|path| self.copy(path));
+        FOLDERS.iter().for_each(|folder| self.copy_folder(folder));
+        self.copy_devices();
+        self.add_modules();
+        self.add_log();
+        let names: Vec<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
+        let text = format!(
+            "State of the NFS/RDMA server of one host.\n\nFiles:\n  {}\n\nNot readable:\n  {}\n",
+            names.join("\n  "),
+            self.gaps.join("\n  ")
+        );
+        self.add("README", &text);
+    }
+
+    /// Adds a file, with addresses masked if that is wanted.
+    fn add(&mut self, name: &str, text: &str) {
+        let text = match &mut self.mask {
+            Some(mask) => mask.apply(text),
+            None => text.to_owned(),
+        };
+        self.files.push((name.to_owned(), text));
+    }
+
+    /// Adds a file of the host, unless it does not exist.
+    fn copy(&mut self, path: &str) {
+        match self.system.root.read(path) {
+            Ok(text) => self.add(path.trim_start_matches('/'), &text),
+            Err(Gap::Missing) => {}
+            Err(_) => self.gaps.push(path.to_owned()),
+        }
+    }
+
+    /// Adds the files of a folder.
+    fn copy_folder(&mut self, folder: &str) {
+        match self.system.root.names(folder) {
+            Ok(names) => names
+                .iter()
+                .for_each(|name| self.copy(&format!("{folder}/{name}"))),
+            Err(Gap::Missing) => {}
+            Err(_) => self.gaps.push(folder.to_owned()),
+        }
+    }
+
+    /// Adds what the kernel shows of the RDMA devices. Their GUIDs and GIDs are left out.
+    fn copy_devices(&mut self) {
+        let class = "/sys/class/infiniband";
+        for device in self.system.root.names(class).unwrap_or_default() {
+            let folder = format!("{class}/{device}");
+            DEVICE
+                .iter()
+                .for_each(|name| self.copy(&format!("{folder}/{name}")));
+            for port in self
+                .system
+                .root
+                .names(&format!("{folder}/ports"))
+                .unwrap_or_default()
+            {
+                let port = format!("{folder}/ports/{port}");
+                PORT.iter()
+                    .for_each(|name| self.copy(&format!("{port}/{name}")));
+                PORT_COUNTERS
+                    .iter()
+                    .for_each(|name| self.copy_folder(&format!("{port}/{name}")));
+            }
+        }
+    }
+
+    /// Adds the loaded modules without their addresses, and the files of those that matter.
+    fn add_modules(&mut self) {
+        let loaded = self.system.root.read("/proc/modules").unwrap_or_default();
+        let fields = |line: &str| line.split(' ').take(4).collect::<Vec<_>>().join(" ") + "\n";
+        let mut text: String = loaded.lines().map(fields).collect();
+        let modules = self.system.modules();
+        for name in ["svcrdma", "rpcrdma", "ib_core", "rdma_cm", "nfsd", "sunrpc"] {
+            let file = modules.file(name).unwrap_or_else(|| "no file".to_owned());
+            text += &format!("{name}: {file}\n");
+        }
+        self.add("modules", &text);
+    }
+
+    /// Adds the lines of the kernel log that matter.
+    fn add_log(&mut self) {
+        match kernel_log() {
+            Some(log) => self.add("kernel-log", &relevant(&log)),
+            None => self.gaps.push("kernel log".to_owned()),
+        }
+    }
+
+    /// Returns the archive.
+    fn archive(&self) -> io::Result<Vec<u8>> {
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        for (name, text) in &self.files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            header.set_mtime(now.as_secs());
+            archive.append_data(&mut header, format!("{FOLDER}/{name}"), text.as_bytes())?;
+        }
+        archive.into_inner()?.finish()
+    }
+
+    /// Returns the answer: exit status 3 if parts could not be read.
+    fn answer(&self, path: &PathBuf) -> Answer {
+        let mut text = format!(
+            "{}: {}\n",
+            path.display(),
+            plural(self.files.len() as u64, "file")
+        );
+        if !self.gaps.is_empty() {
+            text += &format!("not readable, run this as root: {}\n", self.gaps.join(", "));
+        }
+        let names: Vec<&String> = self.files.iter().map(|(name, _)| name).collect();
+        let json = json!({"file": path, "files": names, "unreadable": self.gaps});
+        Answer::with_status(text, json, if self.gaps.is_empty() { 0 } else { 3 })
+    }
+}
+
+/// Returns the kernel log since the boot: the journal's, which goes back further, or the kernel's.
+fn kernel_log() -> Option<String> {
+    let journal = [
+        "journalctl",
+        "-k",
+        "-b",
+        "--no-pager",
+        "--no-hostname",
+        "-q",
+        "-o",
+        "short-monotonic",
+    ];
+    output(&journal)
+        .filter(|log| !log.is_empty())
+        .or_else(|| output(&["dmesg"]))
+}
+
+/// Returns what a command prints, or nothing if it fails.
+fn output(command: &[&str]) -> Option<String> {
+    let (name, args) = command.split_first()?;
+    let output = Command::new(name)
+        .env("PATH", search_path())
+        .args(args)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
+/// Returns the lines of a kernel log that are about RDMA, NFS or faults, and all lines of traces.
+fn relevant(log: &str) -> String {
+    let mut text = String::new();
+    let mut in_trace = false;
+    for line in log.lines() {
+        let lower = line.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        in_trace |= has(TRACE_BEGINS);
+        if in_trace || has(WORDS) {
+            text += line;
+            text.push('\n');
+        }
+        in_trace &= !has(TRACE_ENDS);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_reduced_to_what_matters() {
+        let log = "usb 1-1: new device\nsvcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\nsda: x\n";
+        assert_eq!(
+            relevant(log),
+            "svcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\n"
+        );
+    }
+}

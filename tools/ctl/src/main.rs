@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `svcrdmactl`: shows, checks and tunes the RDMA server of a host.
+//!
+//! Each command reads files of `/proc` and `/sys` and returns an [`answer::Answer`], which is
+//! printed as text or as JSON. Documentation/svcrdmactl.rst describes commands, exit statuses and
+//! the JSON.
+//!
+//! ```text
+//! cli        the command line, a struct for each command
+//! commands   a file for each command
+//! system     the host: modules, tables, counters
+//! root       files below a root directory
+//! table      a table in debugfs, read by the names of its columns
+//! answer     what a command returns
+//! error      why a command returns nothing, and its exit status
+//! ```
+
+mod answer;
+mod atomic;
+mod checks;
+mod cli;
+mod close_reason;
+mod columns;
+mod commands;
+mod connection;
+mod counter;
+mod device;
+mod error;
+mod finding;
+mod human;
+mod latency;
+mod listener;
+mod mask;
+mod metric;
+mod modules;
+mod peer;
+mod root;
+mod setting;
+mod system;
+mod table;
+
+use crate::{
+    answer::Answer,
+    cli::Cli,
+    error::Error,
+    system::System, //
+};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Exit status of a wrong command line: nothing could be found out.
+const USAGE: u8 = 3;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing is left to do if standard error is closed.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE } else { 0 });
+        }
+    };
+    let name = cli.command.name();
+    let result = commands::run(&cli, &System::new(&cli.root));
+    ExitCode::from(print(name, cli.json, result))
+}
+
+/// Prints the result of the command `name`, and returns the exit status.
+fn print(name: &str, json: bool, result: Result<Answer, Error>) -> u8 {
+    let printed = match (&result, json) {
+        (Ok(answer), true) => answer.print_json(name),
+        (Ok(answer), false) => answer.print_text(),
+        (Err(error), true) => Answer::of_error(error).print_json(name),
+        (Err(error), false) => {
+            eprintln!("svcrdmactl: {error}");
+            Ok(())
+        }
+    };
+    match (printed, result) {
+        // The reader has closed the pipe, as head does.
+        (Err(error), _) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        (Err(error), _) => {
+            eprintln!("svcrdmactl: standard output: {error}");
+            error::Kind::Failed.status()
+        }
+        (Ok(()), Ok(answer)) => answer.status,
+        (Ok(()), Err(error)) => error.kind.status(),
+    }
+}

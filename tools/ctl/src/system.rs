@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host: which module serves RDMA, nfsd, and what the module shows of itself.
+
+use crate::{
+    counter::Values,
+    error::{
+        Error,
+        Result, //
+    },
+    modules::Modules,
+    root::{
+        Gap,
+        Root, //
+    },
+    table::Table, //
+};
+use std::path::Path;
+
+/// Counters and settings of the transport.
+pub(crate) const SYSCTL: &str = "/proc/sys/sunrpc/svcrdma";
+/// Tables of the transport.
+pub(crate) const DEBUGFS: &str = "/sys/kernel/debug/svcrdma";
+/// The command that adds listeners.
+pub(crate) const LISTEN: &str = "echo rdma 20049 >/proc/fs/nfsd/portlist";
+
+/// The module that serves RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// svcrdma.
+    Ours,
+    /// rpcrdma, the kernel's own.
+    Kernels,
+    /// None: neither is loaded, or rpcrdma is loaded as a client and nfsd has no RDMA listener.
+    Nobody,
+}
+
+impl Server {
+    /// Returns the name of the module.
+    pub(crate) fn module(self) -> Option<&'static str> {
+        match self {
+            Server::Ours => Some("svcrdma"),
+            Server::Kernels => Some("rpcrdma"),
+            Server::Nobody => None,
+        }
+    }
+}
+
+/// The host, seen through the files below a root.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    pub(crate) root: Root,
+}
+
+impl System {
+    /// Creates the host below `root`. Reads nothing yet.
+    pub(crate) fn new(root: &Path) -> Self {
+        Self {
+            root: Root::new(root),
+        }
+    }
+
+    /// Returns the version of the running kernel, or `unknown`.
+    pub(crate) fn kernel(&self) -> String {
+        let release = self.root.line("/proc/sys/kernel/osrelease");
+        release.unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    /// Returns the modules of the host.
+    pub(crate) fn modules(&self) -> Modules<'_> {
+        Modules::new(&self.root, self.kernel())
+    }
+
+    /// Returns the module that serves RDMA. Whichever of both is loaded first registers the
+    /// transport class, and svcrdma cannot be loaded second.
+    pub(crate) fn server(&self) -> Server {
+        if self.modules().is_loaded("svcrdma") {
+            Server::Ours
+        } else if self.modules().is_loaded("rpcrdma") && !self.rdma_ports().is_empty() {
+            Server::Kernels
+        } else {
+            Server::Nobody
+        }
+    }
+
+    /// Returns the version of the loaded svcrdma.
+    pub(crate) fn version(&self) -> Option<String> {
+        self.root.line("/sys/module/svcrdma/version")
+    }
+
+    /// Returns the lines of nfsd's list of listeners: transport and port.
+    pub(crate) fn portlist(&self) -> Result<Vec<(String, u64)>, Gap> {
+        let text = self.root.read("/proc/fs/nfsd/portlist")?;
+        let ports = text.lines().filter_map(|line| {
+            let (transport, port) = line.trim().split_once(' ')?;
+            Some((transport.to_owned(), port.parse().ok()?))
+        });
+        Ok(ports.collect())
+    }
+
+    /// Returns the ports of nfsd's RDMA listeners in this network namespace, without repeats.
+    pub(crate) fn rdma_ports(&self) -> Vec<u64> {
+        let list = self.portlist().unwrap_or_default();
+        let rdma = list.into_iter().filter(|(name, _)| name == "rdma");
+        let mut ports: Vec<u64> = rdma.map(|(_, port)| port).collect();
+        ports.dedup();
+        ports
+    }
+
+    /// Returns the number of nfsd threads, or nothing if nfsd's files cannot be read.
+    pub(crate) fn threads(&self) -> Option<u64> {
+        self.root.line("/proc/fs/nfsd/threads")?.parse().ok()
+    }
+
+    /// Returns the number of RPCs that nfsd has received over all transports.
+    pub(crate) fn rpcs(&self) -> Option<u64> {
+        let text = self.root.read("/proc/net/rpc/nfsd").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("rpc "))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Returns the counters and settings of the module.
+    pub(crate) fn values(&self) -> Result<Values> {
+        Values::read(&self.root).map_err(|gap| self.explain(gap, SYSCTL))
+    }
+
+    /// Reads a table of the module.
+    pub(crate) fn table(&self, name: &str) -> Result<Table> {
+        let path = format!("{DEBUGFS}/{name}");
+        let text = self.root.read(&path);
+        let text = text.map_err(|gap| self.explain(gap, &path))?;
+        Ok(Table::parse(&text))
+    }
+
+    /// Reads a table that must have some columns.
+    pub(crate) fn table_with(&self, name: &str, columns: &[&str]) -> Result<Table> {
+        let table = self.table(name)?;
+        match columns.iter().find(|title| !table.has(title)) {
+            Some(title) => Err(self.no_column(name, title)),
+            None => Ok(table),
+        }
+    }
+
+    /// Returns the error for a column that a module of another version does not have.
+    pub(crate) fn no_column(&self, table: &str, title: &str) -> Error {
+        let version = self.version().unwrap_or_else(|| "unknown".to_owned());
+        Error::unknown(
+            "no-column",
+            format!(
+                "svcrdma {version} does not show {title} in its table {table}: a newer version may"
+            ),
+        )
+    }
+
+    /// Returns the mode of the kernel's lockdown, unless it is off: `integrity` or
+    /// `confidentiality`.
+    pub(crate) fn lockdown(&self) -> Option<String> {
+        let text = self.root.line("/sys/kernel/security/lockdown")?;
+        let (_, rest) = text.split_once('[')?;
+        let (mode, _) = rest.split_once(']')?;
+        (mode != "none").then(|| mode.to_owned())
+    }
+
+    /// Returns true if the kernel loads signed modules only.
+    pub(crate) fn needs_signatures(&self) -> bool {
+        let enforced = self.root.line("/sys/module/module/parameters/sig_enforce");
+        enforced.as_deref() == Some("Y") || self.lockdown().is_some()
+    }
+
+    /// Returns why a file of svcrdma cannot be read, and what to do.
+    fn explain(&self, gap: Gap, path: &str) -> Error {
+        match gap {
+            Gap::Missing => self.explain_missing(path),
+            Gap::Denied => match self.lockdown() {
+                Some(mode) if path.starts_with(DEBUGFS) => Error::unknown(
+                    "no-debugfs",
+                    format!("{path} cannot be read: the kernel's lockdown ({mode}) or missing rights forbid it"),
+                ),
+                _ => Error::unknown("no-rights", format!("{path} cannot be read: run this as root")),
+            },
+            Gap::Other(error) => Error::unknown("unreadable", format!("{path}: {error}")),
+        }
+    }
+
+    /// Returns why a file of svcrdma does not exist, and what to do.
+    fn explain_missing(&self, path: &str) -> Error {
+        match self.server() {
+            Server::Kernels => Error::unknown(
+                "rpcrdma-serves",
+                "the kernel's own server (rpcrdma) serves RDMA: svcrdmactl check says what to do",
+            ),
+            Server::Nobody => {
+                Error::unknown("no-module", "svcrdma is not loaded: modprobe svcrdma")
+            }
+            Server::Ours if !path.starts_with(DEBUGFS) => {
+                Error::unknown("old-module", format!("the loaded svcrdma has no {path}"))
+            }
+            Server::Ours => self.explain_debugfs(path),
+        }
+    }
+
+    /// Returns why a file in debugfs does not exist although svcrdma is loaded.
+    fn explain_debugfs(&self, path: &str) -> Error {
+        match self.root.names("/sys/kernel/debug") {
+            Err(Gap::Denied) => Error::unknown(
+                "no-rights",
+                format!("{path} cannot be read: run this as root"),
+            ),
+            Ok(names) if !names.is_empty() => Error::unknown(
+                "old-module",
+                format!("the loaded svcrdma has no {path}: a newer version may"),
+            ),
+            _ => Error::unknown(
+                "no-debugfs",
+                "debugfs is not mounted: mount -t debugfs debugfs /sys/kernel/debug",
+            ),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs svcrdmactl on trees that stand for hosts.
+
+mod check;
+mod connections;
+mod host;
+mod metrics;
+mod report;
+mod settings;
+mod tables;
+mod top;
+mod upgrade;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `settings`.
+
+use crate::host::{
+    Host,
+    SYSCTL, //
+};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+
+const KEPT: &str = "etc/sysctl.d/90-svcrdma.conf";
+
+#[test]
+fn settings_are_shown_with_defaults() {
+    let host = Host::serving();
+    host.run(&["settings", "get"])
+        .exits(0)
+        .says("stall_seconds                  77       60  4 to 3600           seconds\n");
+    let done = host
+        .run(&["settings", "get", "credits", "--json"])
+        .exits(0)
+        .json();
+    let credits = &done["settings"][0];
+    assert_eq!(credits["value"], 128);
+    assert_eq!(
+        (&credits["min"], &credits["max"]),
+        (&json!(1), &json!(1024))
+    );
+    host.run(&["settings", "get", "credit"])
+        .exits(1)
+        .complains("credit is not a setting, these are: credits ");
+    host.remove(&format!("{SYSCTL}/minimum_rate"));
+    host.run(&["settings", "get", "minimum_rate"])
+        .exits(3)
+        .complains("the loaded svcrdma has no setting minimum_rate");
+    host.run(&["settings", "get"])
+        .exits(0)
+        .says("minimum_rate                    -    65536");
+    Host::without_server()
+        .run(&["settings", "get"])
+        .exits(3)
+        .complains("svcrdma is not loaded");
+}
+
+#[test]
+fn settings_are_explained_without_a_module() {
+    let host = Host::without_server();
+    host.run(&["settings", "explain", "credits"])
+        .exits(0)
+        .says("credits: 1 to 1024 Calls of a connection, default 128\n    Upper bound");
+    let done = host.run(&["settings", "explain"]).exits(0);
+    assert!(done.out.lines().all(|line| line.len() <= 100));
+    Host::serving()
+        .run(&["settings", "explain", "stall_seconds"])
+        .exits(0)
+        .says("default 60, now 77\n");
+}
+
+#[test]
+fn settings_are_changed_within_bounds() {
+    let host = Host::serving();
+    host.run(&["settings", "set", "credits", "64"])
+        .exits(0)
+        .says("credits: 128 -> 64\n");
+    assert_eq!(host.read(&format!("{SYSCTL}/credits")), "64\n");
+    host.run(&["settings", "set", "credits", "1025"])
+        .exits(1)
+        .complains("credits cannot be 1025: 1 to 1024 Calls of a connection");
+    assert_eq!(host.read(&format!("{SYSCTL}/credits")), "64\n");
+    host.run(&["settings", "set", "sunrpc.svcrdma.credits", "32"])
+        .exits(0);
+    host.run_as_user(&["settings", "set", "credits", "16"])
+        .exits(3)
+        .complains("only root can");
+    assert_eq!(host.read(&format!("{SYSCTL}/credits")), "32\n");
+}
+
+#[test]
+fn settings_are_kept_if_they_differ_from_the_defaults() {
+    let host = Host::serving();
+    host.write(&format!("{SYSCTL}/release"), "1\n");
+    host.run(&["settings", "persist"])
+        .exits(0)
+        .says("/etc/sysctl.d/90-svcrdma.conf: 1 setting\n")
+        .says("/etc/sysctl.d/99-local.conf sets stall_seconds too, and is applied later");
+    assert_eq!(
+        host.read(KEPT),
+        "# Written by svcrdmactl settings persist.\nsunrpc.svcrdma.stall_seconds = 77\n"
+    );
+    let mode = host
+        .path(KEPT)
+        .metadata()
+        .expect("the file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o644);
+    // Nothing else is left in the folder.
+    let names = host
+        .path("etc/sysctl.d")
+        .read_dir()
+        .expect("the folder")
+        .count();
+    assert_eq!(names, 2);
+
+    host.run(&["settings", "set", "stall_seconds", "60"])
+        .exits(0);
+    host.run(&["settings", "persist", "credits"]).exits(0);
+    assert!(host.read(KEPT).contains("stall_seconds = 77\n"));
+    assert!(host.read(KEPT).contains("credits = 128\n"));
+    let done = host.run(&["settings", "persist", "--json"]).exits(0).json();
+    assert_eq!(done["kept"], json!({}));
+    assert!(!host.path(KEPT).exists());
+}
+
+#[test]
+fn what_cannot_be_kept_changes_nothing() {
+    let host = Host::serving();
+    host.run(&["settings", "persist", "release"])
+        .exits(1)
+        .complains("release is an action");
+    host.run_as_user(&["settings", "persist"])
+        .exits(3)
+        .complains("run this as root");
+    assert!(!host.path(KEPT).exists());
+    Host::without_server()
+        .run(&["settings", "persist"])
+        .exits(3)
+        .complains("svcrdma is not loaded");
+}
