@@ -90,9 +90,9 @@ const WORDS: &[&str] = &[
     "qedr",
     "rxe",
     "siw",
-    "bug",
-    "oops",
-    "warning",
+    "bug:",
+    "oops:",
+    "warning:",
     "out of memory",
     "page allocation failure",
 ];
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn logs_are_reduced_to_what_matters() {
-        let log = "usb 1-1: new device\nsvcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\nsda: x\n";
+        let log = "usb 1-1: new device\nsda: debug\nsvcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\nsda: x\n";
         assert_eq!(
             relevant(log),
             "svcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\n"
