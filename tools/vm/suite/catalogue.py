@@ -42,6 +42,7 @@ HOST = [
     ("check.shell", 300, ["scripts/check-shell"]),
     ("check.python", 300, ["scripts/check-python"]),
     ("check.runner", 60, ["scripts/check-runner"]),
+    ("check.monitoring", 300, ["scripts/check-monitoring"]),
     ("check.fmt", 120, ["scripts/fmt", "--check"]),
     ("check.clippy", 600, ["make", "-s", "clippy"]),
     ("host.proto", 900, ["scripts/cargo", "host", "test"]),
