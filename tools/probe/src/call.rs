@@ -4,41 +4,63 @@
 //! arrived.
 
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
     ffi::Region,
     message::{procedure, Answer, Message, Reply},
+    output::{Format, Output},
     peer::{Incoming, Params, Peer},
-    xdr::Words,
+    target::Server,
+    xdr::Words, //
 };
-use serde_json::json;
 use std::io::{self, Read};
 use svcrdma_proto::{chunk::Segment, cm};
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &["write", "reply"];
+/// Make the RPC Call from standard input, and print the reply and where it arrived
+///
+/// Make the RPC Call from standard input, and print as JSON the bytes of the reply, in hexadecimal,
+/// and where they arrived: inline or in the Reply chunk, and in the Write chunk.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Call {
+    #[command(flatten)]
+    server: Server,
+    /// Bytes of a Write chunk to offer; 0: none
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    write: u32,
+    /// Bytes of a Reply chunk to offer; 0: none
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    reply: u32,
+}
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut call = Vec::new();
-    io::stdin()
-        .read_to_end(&mut call)
-        .map_err(|error| Error::os("standard input", error))?;
-    let xid = Words::new(&call)
-        .word()
-        .ok_or_else(|| Error::new("no Call on standard input"))?;
-    let mut peer = Peer::connect(&args.target()?, Params::default())?;
-    let write = Chunk::new(&peer, args.value("write", 0)?)?;
-    let reply = Chunk::new(&peer, args.value("reply", 0)?)?;
-    let mut message = Message::inline(xid, call);
-    message.writes.extend(write.as_ref().map(Chunk::segments));
-    message.reply = reply.as_ref().map(Chunk::segments);
-    fits(&peer, &message)?;
-    match peer.exchange(&message)? {
-        Incoming::Answer(Answer::Reply(answer)) => print(&answer, write.as_ref(), reply.as_ref())?,
-        other => return Err(Error::new(format!("answered with {other:?}"))),
+impl Run for Call {
+    /// Returns JSON, as the results have no other form.
+    fn format(&self) -> Format {
+        Format::Json
     }
-    peer.disconnect()
+
+    fn run(&self, output: &mut Output) -> Result {
+        let mut call = Vec::new();
+        io::stdin()
+            .read_to_end(&mut call)
+            .map_err(|error| Error::os("standard input", error))?;
+        let xid = Words::new(&call)
+            .word()
+            .ok_or_else(|| Error::unavailable("no Call on standard input"))?;
+        let mut peer = Peer::connect(&self.server.target()?, Params::default())?;
+        let write = Chunk::new(&peer, self.write)?;
+        let reply = Chunk::new(&peer, self.reply)?;
+        let mut message = Message::inline(xid, call);
+        message.writes.extend(write.as_ref().map(Chunk::segments));
+        message.reply = reply.as_ref().map(Chunk::segments);
+        fits(&peer, &message)?;
+        match peer.exchange(&message)? {
+            Incoming::Answer(Answer::Reply(answer)) => {
+                print(output, &answer, write.as_ref(), reply.as_ref())?;
+            }
+            other => return Err(Error::new(format!("answered with {other:?}"))),
+        }
+        peer.disconnect()
+    }
 }
 
 /// Returns an error if `message` is longer than the server accepts.
@@ -49,26 +71,28 @@ fn fits(peer: &Peer, message: &Message) -> Result<()> {
     );
     match len <= most {
         true => Ok(()),
-        false => Err(Error::new(format!(
+        false => Err(Error::unavailable(format!(
             "the message has {len} bytes, but the server accepts only {most}"
         ))),
     }
 }
 
-/// Prints the answer as JSON, with bytes in hexadecimal.
-fn print(answer: &Reply, write: Option<&Chunk>, reply: Option<&Chunk>) -> Result<()> {
+/// Prints the answer, with bytes in hexadecimal.
+fn print(
+    output: &mut Output,
+    answer: &Reply,
+    write: Option<&Chunk>,
+    reply: Option<&Chunk>,
+) -> Result {
     let written = write.map(|chunk| chunk.content(answer.writes.first()));
     let is_whole = answer.procedure == procedure::MSG;
     let body = match reply {
         Some(chunk) if !is_whole => chunk.content(answer.reply.as_ref())?,
         _ => answer.body.clone(),
     };
-    let report = json!({
-        "inline": is_whole,
-        "reply": hex::encode(&body),
-        "written": written.transpose()?.map(hex::encode),
-    });
-    println!("{report}");
+    output.set("inline", is_whole);
+    output.set("reply", hex::encode(&body));
+    output.set("written", written.transpose()?.map(hex::encode));
     Ok(())
 }
 

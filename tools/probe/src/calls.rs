@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls of one kind on one connection, several of them in flight.
+//! Calls on one connection, several of them in flight.
 //!
 //! [`Calls`] makes them, a [`Course`] decides when.
 
@@ -10,12 +10,14 @@ use crate::{
     ffi::Region,
     grant::{self, MOST},
     message::{Answer, Message, Reply},
+    mix::{Kind, Mix, Turns},
     peer::{Incoming, Params, Peer},
     rpc,
+    target::Target,
 };
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    fmt,
     time::{Duration, Instant}, //
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
@@ -23,27 +25,8 @@ use svcrdma_proto::chunk::{ReadSegment, Segment};
 /// The time after which a course that waits is asked again.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The kind of Calls to make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Null,
-    /// READs into a Write chunk.
-    Read,
-    /// FILE_SYNC WRITEs from a Read chunk.
-    Write,
-}
-
-impl Kind {
-    /// Returns the kind with the name `name`, a value of the option `--kind`.
-    pub(crate) fn named(name: &str) -> Result<Self> {
-        match name {
-            "null" => Ok(Self::Null),
-            "read" => Ok(Self::Read),
-            "write" => Ok(Self::Write),
-            other => Err(Error::new(format!("--kind: unknown value \"{other}\""))),
-        }
-    }
-}
+/// NFS4ERR_NOENT.
+const NO_ENTRY: u32 = 2;
 
 /// The next step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +44,23 @@ pub(crate) trait Course {
     /// Returns the next step of a connection that has made `calls` Calls and may make another one.
     fn next(&mut self, calls: usize) -> Next;
 
-    /// Notes a reply that arrived after `time` and granted `credits`.
-    fn answered(&mut self, time: Duration, credits: u32);
+    /// Notes a reply.
+    fn answered(&mut self, reply: Answered);
+}
+
+/// A Call that has had its reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) kind: Kind,
+    /// The response time.
+    pub(crate) time: Duration,
+    /// The grant in the reply.
+    pub(crate) credits: u32,
 }
 
 /// The Calls of a connection.
 pub(crate) struct Calls {
-    pub(crate) kind: Kind,
+    pub(crate) mix: Mix,
     /// Bytes of a READ or WRITE.
     pub(crate) size: u32,
     pub(crate) file: String,
@@ -85,6 +78,7 @@ pub(crate) struct Calls {
 struct Call {
     /// The slot whose piece of the memory the Call uses.
     slot: u32,
+    kind: Kind,
     sent: Instant,
 }
 
@@ -122,6 +116,16 @@ impl Granted {
     }
 }
 
+impl fmt::Display for Granted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} first, {} most (by reply {}), {} last",
+            self.first, self.most, self.risen, self.last
+        )
+    }
+}
+
 /// A connection and its Calls in flight.
 struct Line<'a> {
     calls: &'a Calls,
@@ -131,6 +135,7 @@ struct Line<'a> {
     idle: Vec<u32>,
     in_flight: HashMap<u32, Call>,
     granted: Granted,
+    turns: Turns,
     /// Calls that were made.
     made: usize,
     /// The time of the last reply, or of a Call when none was in flight.
@@ -138,22 +143,36 @@ struct Line<'a> {
 }
 
 impl Calls {
+    /// Returns NULL Calls, `depth` at a time.
+    #[cfg(test)]
+    pub(crate) fn null(depth: u32) -> Self {
+        Self {
+            mix: Mix::of(Kind::Null),
+            size: 0,
+            file: String::new(),
+            depth,
+            patience: crate::peer::PATIENCE,
+            is_valid: false,
+            ack_timeout: None,
+        }
+    }
+
     /// Connects to `target` and makes Calls as `course` decides, at most `depth` at a time and at
     /// most as many as the server grants. Disconnects after the last reply, and returns the grants.
-    pub(crate) fn make(&self, target: &SocketAddr, course: &mut impl Course) -> Result<Granted> {
+    pub(crate) fn make(&self, target: &Target, course: &mut impl Course) -> Result<Granted> {
         let mut line = Line::new(self, target)?;
         while line.fill(course)? != Next::End || !line.in_flight.is_empty() {
-            if let Some(time) = line.receive()? {
-                course.answered(time, line.granted.last);
+            if let Some(reply) = line.receive()? {
+                course.answered(reply);
             }
         }
         line.peer.disconnect()?;
         Ok(line.granted)
     }
 
-    /// Returns an error unless `reply` reports success and the full length.
-    fn check(&self, reply: &Reply) -> Result {
-        let good = || match self.kind {
+    /// Returns an error unless `reply`, to a Call of this kind, reports success and the full length.
+    fn check(&self, kind: Kind, reply: &Reply) -> Result {
+        let good = || match kind {
             Kind::Null => rpc::results(reply.xid, &reply.body).map(|_| ()),
             Kind::Read => {
                 let mut results = Results::new(reply.xid, &reply.body)?;
@@ -168,15 +187,24 @@ impl Calls {
                 (results.write()? == self.size).then_some(())
             }
         };
-        good().ok_or_else(|| Error::new(format!("a Call failed: {reply:?}")))
+        good().ok_or_else(|| self.failure(kind, reply))
+    }
+
+    /// Returns the error for the reply to a Call that has failed.
+    fn failure(&self, kind: Kind, reply: &Reply) -> Error {
+        let results = Results::new(reply.xid, &reply.body);
+        match results.map(|results| results.last_status()) {
+            Some(NO_ENTRY) => {
+                Error::unavailable(format!("the server has no file {} in its root", self.file))
+            }
+            Some(status @ 1..) => Error::new(format!("a {kind} failed with NFS status {status}")),
+            _ => Error::new(format!("a {kind} failed: {reply:?}")),
+        }
     }
 }
 
 impl<'a> Line<'a> {
-    fn new(calls: &'a Calls, target: &SocketAddr) -> Result<Self> {
-        if !(1..=MOST).contains(&calls.depth) {
-            return Err(Error::new(format!("--depth: 1 to {MOST}")));
-        }
+    fn new(calls: &'a Calls, target: &Target) -> Result<Self> {
         let params = Params {
             receives: calls.depth,
             ack_timeout: calls.ack_timeout,
@@ -194,6 +222,7 @@ impl<'a> Line<'a> {
             idle: (0..calls.depth).collect(),
             in_flight: HashMap::new(),
             granted,
+            turns: calls.mix.turns(),
             made: 0,
             heard: Instant::now(),
         })
@@ -224,7 +253,8 @@ impl<'a> Line<'a> {
             offset: self.memory.address() + offset,
         };
         let mut message = Message::inline(xid, Vec::new());
-        match self.calls.kind {
+        let kind = self.turns.next();
+        match kind {
             Kind::Null => message.body = rpc::null(xid),
             Kind::Read => {
                 let call = Compound::at(xid, &self.calls.file).read(offset, size);
@@ -246,12 +276,12 @@ impl<'a> Line<'a> {
             self.heard = sent;
         }
         self.made += 1;
-        self.in_flight.insert(xid, Call { slot, sent });
+        self.in_flight.insert(xid, Call { slot, kind, sent });
         self.peer.send(&message)
     }
 
-    /// Waits for a moment for a reply. Returns its response time, if one has arrived.
-    fn receive(&mut self) -> Result<Option<Duration>> {
+    /// Waits for a moment for a reply. Returns it, if one has arrived.
+    fn receive(&mut self) -> Result<Option<Answered>> {
         let reply = match self.peer.receive(TICK)? {
             Incoming::Answer(Answer::Reply(reply)) => reply,
             Incoming::Silence if !self.is_late() => return Ok(None),
@@ -260,11 +290,16 @@ impl<'a> Line<'a> {
         let Some(call) = self.in_flight.remove(&reply.xid) else {
             return Err(Error::new(format!("unexpected answer: {reply:?}")));
         };
-        self.calls.check(&reply)?;
+        let time = call.sent.elapsed();
+        self.calls.check(call.kind, &reply)?;
         self.granted.note(reply.credits);
         self.heard = Instant::now();
         self.idle.push(call.slot);
-        Ok(Some(call.sent.elapsed()))
+        Ok(Some(Answered {
+            kind: call.kind,
+            time,
+            credits: self.granted.last,
+        }))
     }
 
     /// Returns true if the server has not answered for longer than the patience.
@@ -276,6 +311,7 @@ impl<'a> Line<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{error::Outcome, xdr::Xdr};
 
     #[test]
     fn grants_have_a_first_a_largest_and_a_last_one() {
@@ -288,8 +324,26 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_names() {
-        assert_eq!(Kind::named("write").unwrap(), Kind::Write);
-        assert!(Kind::named("writes").is_err());
+    fn a_missing_file_says_nothing_about_the_server() {
+        let calls = Calls {
+            mix: Mix::of(Kind::Read),
+            file: "nothing".to_owned(),
+            ..Calls::null(1)
+        };
+        let reply = |status| Reply {
+            xid: 7,
+            credits: 1,
+            procedure: 0,
+            writes: Vec::new(),
+            reply: None,
+            body: Xdr::new()
+                .words(&[7, 1, 0, 0, 0, 0])
+                .words(&[status, 0, 2, 24, 0, 15, status])
+                .into_bytes(),
+        };
+        let failed = |status| calls.check(Kind::Read, &reply(status)).unwrap_err();
+        assert_eq!(failed(NO_ENTRY).outcome(), Outcome::Untested);
+        assert_eq!(failed(5).outcome(), Outcome::Finding);
+        assert_eq!(failed(5).to_string(), "a read failed with NFS status 5");
     }
 }

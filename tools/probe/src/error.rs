@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The error type of the program: one line of text for the user.
+//! The error type of the program: one line of text for the user, and what it says about the server.
 
 use std::{
     fmt,
@@ -19,16 +19,30 @@ pub(crate) struct Error {
 enum Kind {
     /// An error of the operating system.
     Os(io::ErrorKind),
-    /// An optional feature is missing.
+    /// Something that the test needs is missing.
     Unavailable,
+    /// The command line makes no sense.
+    Usage,
+    /// The server.
     Other,
+}
+
+/// What a failure says about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The server did something wrong, or did not answer as asked.
+    Finding,
+    /// Nothing: the command line is wrong.
+    Usage,
+    /// Nothing: the test could not be made.
+    Untested,
 }
 
 /// The result type of the program.
 pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Creates an error from a description.
+    /// Creates an error from a description of what the server did wrong.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -36,12 +50,21 @@ impl Error {
         }
     }
 
-    /// Creates the error for an optional feature that this side or the server lacks. It says
-    /// nothing about the server's conformance.
+    /// Creates the error for something that a test needs and that is missing: a device, a route, a
+    /// file, memory, an optional feature of this side or of the server. It says nothing about the
+    /// server's conformance.
     pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             kind: Kind::Unavailable,
+        }
+    }
+
+    /// Creates the error for options that do not fit together.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            kind: Kind::Usage,
         }
     }
 
@@ -50,6 +73,24 @@ impl Error {
         Self {
             text: format!("{what}: {error}"),
             kind: Kind::Os(error.kind()),
+        }
+    }
+
+    /// Returns the error with `text` instead of its description.
+    pub(crate) fn described(self, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..self
+        }
+    }
+
+    /// Returns what the failure says about the server.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.kind {
+            // The server has ended the connection.
+            Kind::Os(io::ErrorKind::NotConnected) | Kind::Other => Outcome::Finding,
+            Kind::Os(_) | Kind::Unavailable => Outcome::Untested,
+            Kind::Usage => Outcome::Usage,
         }
     }
 
@@ -72,5 +113,22 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_tells_the_server_from_this_side() {
+        let os = |kind: io::ErrorKind| Error::os("call", kind.into()).outcome();
+        assert_eq!(Error::new("wrong").outcome(), Outcome::Finding);
+        assert_eq!(os(io::ErrorKind::NotConnected), Outcome::Finding);
+        assert_eq!(os(io::ErrorKind::NotFound), Outcome::Untested);
+        let missing = Error::unavailable("no device").described("no device at all");
+        assert_eq!(missing.outcome(), Outcome::Untested);
+        assert_eq!(missing.to_string(), "no device at all");
+        assert_eq!(Error::usage("--x").outcome(), Outcome::Usage);
     }
 }

@@ -7,28 +7,63 @@
 //! WRITE holds its resources at the server until the connection ends.
 
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
     ffi,
     grant::{self, Window},
+    output::{Format, Output},
     peer::{Incoming, Params, Peer},
     scenario::{whole, write_call},
+    target::{Server, Target}, //
 };
+use clap::value_parser;
 use std::{
     fmt,
-    net::SocketAddr,
     sync::{
         atomic::{AtomicU64, Ordering},
-        Arc,
+        Arc, Mutex,
     },
     thread,
     time::Duration, //
 };
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &[
-    "count", "depth", "size", "seconds", "over", "calls", "valid",
-];
+/// Keep as many WRITEs in flight as the server grants, and reconnect when a connection ends
+///
+/// Keep as many WRITEs in flight as the server grants, each with a Read chunk and an unknown file
+/// handle, and reconnect when a connection ends. At the end, print the number of connections and
+/// Calls.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Hoard {
+    #[command(flatten)]
+    server: Server,
+    /// Peers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    count: u32,
+    /// Limit of WRITEs in flight per peer
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = grant::MOST,
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    depth: u32,
+    /// Bytes of a WRITE
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = value_parser!(u32).range(1..))]
+    size: u32,
+    /// Seconds until the end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Use N times the granted credits
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    over: u32,
+    /// NULL Calls at the start of each connection, as many at a time as the server grants; 0: none
+    /// beyond the first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    calls: u32,
+    /// Make a GETATTR at the start of each connection, so that nfsd takes the peer for valid
+    #[arg(long)]
+    valid: bool,
+}
 
 /// The pause before a peer retries a failed connection attempt.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -37,8 +72,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_secs(1);
 
 /// The behaviour that all peers share.
-struct Hoard {
-    target: SocketAddr,
+struct Behaviour {
+    target: Target,
     /// The maximum of Calls in flight per connection.
     depth: u32,
     /// Bytes of a WRITE.
@@ -50,6 +85,8 @@ struct Hoard {
     /// Makes a GETATTR at the start of each connection, so that nfsd keeps it.
     is_valid: bool,
     tally: Tally,
+    /// Why the last attempt to connect has failed.
+    refusal: Mutex<Option<Error>>,
 }
 
 /// Event counts over all peers.
@@ -71,6 +108,20 @@ impl Tally {
     fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// Prints the counts.
+    fn print(&self, output: &mut Output) {
+        output.line(self);
+        for (name, counter) in [
+            ("connections", &self.connections),
+            ("closed", &self.closed),
+            ("refused", &self.refused),
+            ("calls", &self.calls),
+            ("answers", &self.answers),
+        ] {
+            output.set(name, counter.load(Ordering::Relaxed));
+        }
+    }
 }
 
 impl fmt::Display for Tally {
@@ -88,33 +139,52 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let count: u32 = args.value("count", 1)?;
-    let seconds = args.value("seconds", 60)?;
-    ffi::raise_file_limit()?;
-    let hoard = Arc::new(Hoard {
-        target: args.target()?,
-        depth: args.value("depth", grant::MOST)?,
-        size: args.value("size", 64 << 10)?,
-        over: args.value("over", 1)?,
-        calls: args.value("calls", 0)?,
-        is_valid: args.text("valid").is_some(),
-        tally: Tally::default(),
-    });
-    for _ in 0..count {
-        let hoard = Arc::clone(&hoard);
-        thread::Builder::new()
-            .spawn(move || hoard.persist())
-            .map_err(|error| Error::os("thread", error))?;
+impl Run for Hoard {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    thread::sleep(Duration::from_secs(seconds));
-    println!("{}", hoard.tally);
-    // The peers end with the process, in whatever state they are.
-    Ok(())
+
+    fn run(&self, output: &mut Output) -> Result {
+        ffi::raise_file_limit()?;
+        let behaviour = Arc::new(self.behaviour()?);
+        for _ in 0..self.count {
+            let behaviour = Arc::clone(&behaviour);
+            thread::Builder::new()
+                .spawn(move || behaviour.persist())
+                .map_err(|error| Error::os("thread", error))?;
+        }
+        thread::sleep(Duration::from_secs(self.seconds));
+        behaviour.tally.print(output);
+        // The peers end with the process, in whatever state they are.
+        behaviour.result()
+    }
 }
 
 impl Hoard {
+    fn behaviour(&self) -> Result<Behaviour> {
+        Ok(Behaviour {
+            target: self.server.target()?,
+            depth: self.depth,
+            size: self.size as usize,
+            over: self.over,
+            calls: self.calls,
+            is_valid: self.valid,
+            tally: Tally::default(),
+            refusal: Mutex::new(None),
+        })
+    }
+}
+
+impl Behaviour {
+    /// Returns an error if there was no connection at all.
+    fn result(&self) -> Result {
+        if self.tally.connections.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        let refusal = self.refusal.lock().ok().and_then(|mut last| last.take());
+        Err(refusal.unwrap_or_else(|| Error::new("no connection was established in time")))
+    }
+
     /// Opens one connection after another.
     fn persist(&self) {
         loop {
@@ -125,8 +195,11 @@ impl Hoard {
                     let _ = self.hold(peer);
                     Tally::count(&self.tally.closed);
                 }
-                Err(_) => {
+                Err(error) => {
                     Tally::count(&self.tally.refused);
+                    if let Ok(mut last) = self.refusal.lock() {
+                        *last = Some(error);
+                    }
                     thread::sleep(PAUSE);
                 }
             }

@@ -4,35 +4,62 @@
 //! standard input ends.
 
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
-    ffi, grant,
+    ffi,
+    grant,
+    output::{Format, Output},
     peer::{Params, Peer},
+    target::Server, //
 };
+use clap::value_parser;
 use std::io;
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &["count", "calls"];
+/// Open connections and hold them until standard input ends
+///
+/// Open connections, make a NULL Call and a GETATTR on each, and hold them until standard input
+/// ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Idle {
+    #[command(flatten)]
+    server: Server,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    count: u32,
+    /// Further NULL Calls on each connection, as many at a time as the server grants; 0: none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    calls: u32,
+}
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let count: u32 = args.value("count", 1)?;
-    let calls: u32 = args.value("calls", 0)?;
-    let target = args.target()?;
-    ffi::raise_file_limit()?;
-    let mut peers = Vec::new();
-    for _ in 0..count {
-        let mut peer = Peer::connect(&target, params(calls))?;
-        peer.null()?;
-        peer.getattr()?;
-        if calls > 0 {
-            grant::raise(&mut peer, calls)?;
-        }
-        peers.push(peer);
+impl Run for Idle {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    println!("holding {count}");
-    wait_for_end()?;
-    peers.iter().try_for_each(Peer::disconnect)
+
+    fn run(&self, output: &mut Output) -> Result {
+        let target = self.server.target()?;
+        ffi::raise_file_limit()?;
+        let mut peers = Vec::new();
+        for _ in 0..self.count {
+            let mut peer = Peer::connect(&target, params(self.calls))?;
+            peer.null()?;
+            peer.getattr()?;
+            if self.calls > 0 {
+                grant::raise(&mut peer, self.calls)?;
+            }
+            peers.push(peer);
+        }
+        holding(output, peers.len());
+        wait_for_end()?;
+        peers.iter().try_for_each(Peer::disconnect)
+    }
+}
+
+/// Tells that this process holds `count` connections now.
+pub(crate) fn holding(output: &mut Output, count: usize) {
+    output.line(format_args!("holding {count}"));
+    output.set("holding", count);
+    output.complete();
 }
 
 /// Returns the parameters of a connection that makes up to `calls` Calls at a time.

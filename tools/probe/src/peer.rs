@@ -7,11 +7,11 @@ use crate::{
     ffi::{Completion, Endpoint, Event, Offer, Region, Wakeup, Window},
     message::{Answer, Message},
     rpc,
+    target::Target, //
 };
 use std::{
     collections::VecDeque,
     hash::{BuildHasher, Hasher, RandomState},
-    net::{IpAddr, SocketAddr},
     sync::{
         atomic::{AtomicU32, AtomicU64, Ordering},
         LazyLock,
@@ -60,8 +60,6 @@ pub(crate) struct Params {
     pub(crate) sends: u32,
     /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
-    /// The local address to connect from; without one, the route determines it.
-    pub(crate) from: Option<IpAddr>,
     /// The time after which either side sends a message again: 4.096 us times 2 to this power.
     /// Without one, half a second.
     pub(crate) ack_timeout: Option<u8>,
@@ -82,7 +80,6 @@ impl Default for Params {
             receives: 16,
             sends: 1,
             reads: 16,
-            from: None,
             ack_timeout: None,
         }
     }
@@ -127,7 +124,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Connects to the server.
-    pub(crate) fn connect(to: &SocketAddr, params: Params) -> Result<Self> {
+    pub(crate) fn connect(to: &Target, params: Params) -> Result<Self> {
         let mut peer = Self::request(to, params)?;
         peer.private_data = match peer.event()? {
             Event::Established(data) => data,
@@ -138,13 +135,13 @@ impl Peer {
     }
 
     /// Sends a connection request without waiting for the answer.
-    pub(crate) fn request(to: &SocketAddr, params: Params) -> Result<Self> {
+    pub(crate) fn request(to: &Target, params: Params) -> Result<Self> {
         with_free_port(|| Self::request_once(to, params.clone()))
     }
 
-    fn request_once(to: &SocketAddr, params: Params) -> Result<Self> {
+    fn request_once(to: &Target, params: Params) -> Result<Self> {
         let depth = params.receives.max(params.sends);
-        let endpoint = Endpoint::open(to, params.from, params.ack_timeout, depth, PATIENCE)?;
+        let endpoint = Endpoint::open(to, params.ack_timeout, depth, PATIENCE)?;
         let size = params.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,
@@ -252,7 +249,9 @@ impl Peer {
     fn post_bytes(&mut self, bytes: &[u8], key: Option<u32>) -> Result<()> {
         let slots = self.outbox.len() / LONGEST;
         if bytes.len() > LONGEST {
-            return Err(Error::new(format!("messages have at most {LONGEST} bytes")));
+            return Err(Error::unavailable(format!(
+                "messages have at most {LONGEST} bytes"
+            )));
         }
         self.wait_for_slot(slots)?;
         let offset = self.next_slot % slots * LONGEST;

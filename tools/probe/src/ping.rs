@@ -3,62 +3,98 @@
 //! `ping`: connects, makes NULL Calls, and prints the connection parameters and the response times.
 
 use crate::{
-    args::Args,
-    error::{Error, Result},
+    cli::Run,
+    error::Result,
+    output::{Format, Output},
     peer::{Params, Peer},
-    times::Times,
+    target::Server,
+    times::Times, //
 };
+use clap::value_parser;
+use serde_json::json;
 use std::time::Instant;
 use svcrdma_proto::cm;
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &["count", "reads"];
+/// Connect, make NULL Calls, and print the connection parameters and the response times
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ping {
+    #[command(flatten)]
+    server: Server,
+    /// NULL Calls, one at a time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
+    count: u32,
+    /// RDMA Reads that the server may have in flight
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    reads: u8,
+}
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let count: u32 = args.value("count", 5)?;
-    if count == 0 {
-        return Err(Error::new("--count: at least 1"));
+impl Run for Ping {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    let begin = Instant::now();
-    let params = Params {
-        reads: args.value("reads", Params::default().reads)?,
-        ..Params::default()
-    };
-    let mut peer = Peer::connect(&args.target()?, params)?;
-    println!("connected to {} in {:?}", args.host(), begin.elapsed());
-    print_agreement(peer.private_data());
-    let (times, credits) = measure(&mut peer, count)?;
-    println!("credits granted: {credits}");
-    println!("NULL: {times}");
-    peer.disconnect()
+
+    fn run(&self, output: &mut Output) -> Result {
+        let params = Params {
+            reads: self.reads,
+            ..Params::default()
+        };
+        let target = self.server.target()?;
+        let begin = Instant::now();
+        let mut peer = Peer::connect(&target, params)?;
+        let took = begin.elapsed();
+        output.line(format_args!(
+            "connected to {} in {took:?}",
+            self.server.host()
+        ));
+        output.set("address", target.addr.to_string());
+        output.set("connect_ns", took.as_nanos() as u64);
+        agreement(output, peer.private_data());
+        let (times, credits) = measure(&mut peer, self.count)?;
+        output.line(format_args!("credits granted: {credits}"));
+        output.line(format_args!("NULL: {times}"));
+        output.set("credits", credits);
+        output.set("times", times.json());
+        peer.disconnect()
+    }
+}
+
+impl Ping {
+    /// Returns the number of Calls.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
 }
 
 /// Prints the server's private data and the inline thresholds that follow from it.
-fn print_agreement(private_data: &[u8]) {
+fn agreement(output: &mut Output, private_data: &[u8]) {
     let server = cm::Peer::parse(private_data);
     let sent = private_data.starts_with(&cm::Peer::default().private_data()[..4]);
-    println!(
+    output.line(format_args!(
         "server's private data: {}, sends {}, receives {} bytes",
         if sent { "present" } else { "absent" },
         server.send,
         server.receive
+    ));
+    let (calls, replies) = (server.receive.min(4096), server.send.min(4096));
+    output.line(format_args!(
+        "thresholds: Calls {calls}, Replies {replies} bytes"
+    ));
+    output.set(
+        "private_data",
+        json!({"present": sent, "sends": server.send, "receives": server.receive}),
     );
-    println!(
-        "thresholds: Calls {}, Replies {} bytes",
-        server.receive.min(4096),
-        server.send.min(4096)
-    );
+    output.set("thresholds", json!({"calls": calls, "replies": replies}));
 }
 
 /// Makes `count` NULL Calls. Returns their response times and the last grant of credits.
 fn measure(peer: &mut Peer, count: u32) -> Result<(Times, u32)> {
-    let mut times = Vec::new();
+    let mut times = Times::new()?;
     let mut credits = 0;
     for _ in 0..count {
         let begin = Instant::now();
         credits = peer.null()?;
-        times.push(begin.elapsed());
+        times.add(begin.elapsed());
     }
-    Ok((times.into_iter().collect(), credits))
+    Ok((times, credits))
 }

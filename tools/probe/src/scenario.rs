@@ -7,13 +7,14 @@ use crate::{
     ffi::{Endpoint, Event, Region, Wakeup},
     message::Message,
     missing,
+    output::Format,
     peer::{self, Params, Peer, PATIENCE},
     rpc,
     stage::Stage,
+    target::Target, //
 };
 use std::{
     io,
-    net::SocketAddr,
     thread,
     time::Duration, //
 };
@@ -77,13 +78,15 @@ impl Remains {
 /// The parameters of the peers that go to a stage.
 #[derive(Clone)]
 pub(crate) struct Scenario {
-    pub(crate) target: SocketAddr,
+    pub(crate) target: Target,
     /// The path of a file to read, below the root of NFS version 4.
     pub(crate) file: Option<String>,
     /// The key of a memory registration of the server.
     pub(crate) key: Option<u32>,
     /// The number of READs of a peer that posts no Receives.
     pub(crate) calls: u32,
+    /// The format of notes.
+    pub(crate) format: Format,
 }
 
 impl Scenario {
@@ -291,7 +294,7 @@ impl Scenario {
         };
         let mut peer = Peer::connect(&self.target, params)?;
         peer.null()?;
-        println!("ready");
+        self.format.note("ready");
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
         read.map_err(|error| Error::os("standard input", error))?;

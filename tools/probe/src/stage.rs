@@ -2,10 +2,8 @@
 
 //! The stages of a connection at which a peer can stop.
 
-use std::{
-    fmt,
-    str::FromStr, //
-};
+use clap::{builder::PossibleValue, ValueEnum};
+use std::{fmt, iter, sync::LazyLock};
 
 /// A stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,13 +117,38 @@ impl fmt::Display for Stage {
     }
 }
 
-impl FromStr for Stage {
-    type Err = ();
+/// One or all of the values of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    All,
+    One(Stage),
+}
 
-    fn from_str(name: &str) -> std::result::Result<Self, ()> {
-        let mut all = Self::ALL.iter().chain(Self::ODD);
-        let found = all.find(|stage| stage.name() == name);
-        found.copied().ok_or(())
+impl Choice {
+    /// Returns the chosen stages.
+    pub(crate) fn stages(self) -> Vec<Stage> {
+        match self {
+            Self::All => Stage::ALL.to_vec(),
+            Self::One(stage) => vec![stage],
+        }
+    }
+}
+
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
+            let stages = Stage::ALL.iter().chain(Stage::ODD);
+            let stages = stages.copied().map(Choice::One);
+            iter::once(Choice::All).chain(stages).collect()
+        });
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Self::All => "all",
+            Self::One(stage) => stage.name(),
+        }))
     }
 }
 
@@ -136,8 +159,10 @@ mod tests {
     #[test]
     fn names_are_understood() {
         for &stage in Stage::ALL.iter().chain(Stage::ODD) {
-            assert_eq!(stage.name().parse(), Ok(stage));
+            let choice = Choice::from_str(stage.name(), false);
+            assert_eq!(choice, Ok(Choice::One(stage)));
         }
-        assert_eq!("nowhere".parse::<Stage>(), Err(()));
+        assert_eq!(Choice::from_str("all", false), Ok(Choice::All));
+        assert!(Choice::from_str("nowhere", false).is_err());
     }
 }

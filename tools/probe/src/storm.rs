@@ -8,17 +8,20 @@
 //! host.
 
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
     ffi::{self, Event},
     message::{Answer, Message},
+    output::{Format, Output},
     peer::{Incoming, Params, Peer},
     rpc,
+    target::{Server, Target}, //
 };
+use clap::value_parser;
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fmt,
-    net::{IpAddr, SocketAddr},
     sync::{
         mpsc::{self, Sender},
         RwLock, RwLockWriteGuard,
@@ -27,8 +30,24 @@ use std::{
     time::{Duration, Instant}, //
 };
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &["count", "parallel", "how", "calls", "from"];
+/// Open connections at once, retry failed ones, then close all at once
+#[derive(Debug, clap::Args)]
+pub(crate) struct Storm {
+    #[command(flatten)]
+    server: Server,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    count: u32,
+    /// GETATTRs per connection; 0: none
+    #[arg(long, value_name = "N", default_value_t = CALLS)]
+    calls: u32,
+    /// Threads, each of which makes one connection at a time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = value_parser!(u32).range(1..))]
+    parallel: u32,
+    /// Way in which the connections end
+    #[arg(long, value_enum, default_value_t = End::Disconnect)]
+    how: End,
+}
 
 /// The default number of GETATTRs per connection. When many peers connect, nfsd closes the oldest
 /// connections for which it has not yet looked up a file (svc_check_conn_limits in
@@ -76,11 +95,11 @@ impl fmt::Display for Failure {
 }
 
 /// The way in which all connections are closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum End {
-    /// The peers disconnect.
+    /// The peers disconnect
     Disconnect,
-    /// The queue pairs are destroyed; the connection managers are told only afterwards.
+    /// The queue pairs are destroyed before the server is told
     Silent,
 }
 
@@ -107,6 +126,22 @@ impl Tally {
             *self.failures.entry(failure).or_default() += count;
         }
         self
+    }
+
+    /// Returns an error unless `count` connections were answered and kept.
+    fn result(&self, count: usize) -> Result {
+        if (self.answered, self.lost) == (count, 0) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} of {count} connections were answered, {} of them were lost",
+            self.answered, self.lost
+        );
+        let is_local = self.lost == 0 && self.failures.keys().all(|&f| f == Failure::Local);
+        Err(match is_local {
+            true => Error::unavailable(text),
+            false => Error::new(text),
+        })
     }
 
     /// Returns the number of retries.
@@ -138,7 +173,7 @@ impl Gate {
     fn close(&self) -> Result<RwLockWriteGuard<'_, ()>> {
         self.0
             .write()
-            .map_err(|_| Error::new("a thread has panicked"))
+            .map_err(|_| Error::unavailable("a thread has panicked"))
     }
 
     /// Waits until the gate is open.
@@ -148,10 +183,8 @@ impl Gate {
 }
 
 /// The state that all threads share.
-struct Storm {
-    target: SocketAddr,
-    /// The local address to connect from.
-    from: Option<IpAddr>,
+struct Crowd {
+    target: Target,
     /// The number of GETATTRs per connection.
     calls: u32,
     end: End,
@@ -161,38 +194,25 @@ struct Storm {
     ends: Gate,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let count: usize = args.value("count", 1)?;
-    let parallel: usize = args.value("parallel", 32)?;
-    let end = match args.text("how") {
-        None | Some("disconnect") => End::Disconnect,
-        Some("silent") => End::Silent,
-        Some(other) => return Err(Error::new(format!("--how: unknown value \"{other}\""))),
-    };
-    ffi::raise_file_limit()?;
-    let storm = Storm {
-        target: args.target()?,
-        from: match args.text("from") {
-            None => None,
-            Some(text) => Some(
-                text.parse()
-                    .map_err(|_| Error::new("--from: not an IP address"))?,
-            ),
-        },
-        calls: args.value("calls", CALLS)?,
-        end,
-        begins: Gate::default(),
-        ends: Gate::default(),
-    };
-    let tally = storm.run(&shares(count, parallel))?;
-    if (tally.answered, tally.lost) == (count, 0) {
-        return Ok(());
+impl Run for Storm {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    Err(Error::new(format!(
-        "{} of {count} connections were answered, {} of them were lost",
-        tally.answered, tally.lost
-    )))
+
+    fn run(&self, output: &mut Output) -> Result {
+        ffi::raise_file_limit()?;
+        let crowd = Crowd {
+            target: self.server.target()?,
+            calls: self.calls,
+            end: self.how,
+            begins: Gate::default(),
+            ends: Gate::default(),
+        };
+        let count = self.count as usize;
+        crowd
+            .run(output, &shares(count, self.parallel as usize))?
+            .result(count)
+    }
 }
 
 /// Divides `count` connections among `parallel` threads.
@@ -209,10 +229,10 @@ fn pause(failures: u32) -> Duration {
     doubled.min(LONGEST_PAUSE)
 }
 
-impl Storm {
+impl Crowd {
     /// Starts a thread for each of `shares`, which makes that number of connections. Prints and
     /// returns the result.
-    fn run(&self, shares: &[usize]) -> Result<Tally> {
+    fn run(&self, output: &mut Output, shares: &[usize]) -> Result<Tally> {
         let (tally, end) = thread::scope(|scope| {
             let (reports, results) = mpsc::channel();
             let begins = self.begins.close()?;
@@ -228,12 +248,18 @@ impl Storm {
             drop(begins);
             let connected = results.iter().take(shares.len());
             let connected = connected.fold(Tally::default(), Tally::add);
-            print_connected(&connected, begin.elapsed());
+            print_connected(output, &connected, begin.elapsed());
             let end = Instant::now();
             drop(ends);
             Ok((results.iter().fold(connected, Tally::add), end))
         })?;
-        println!("all were gone after {:.2} s", end.elapsed().as_secs_f64());
+        let took = end.elapsed();
+        output.line(format_args!(
+            "all were gone after {:.2} s",
+            took.as_secs_f64()
+        ));
+        output.set("gone_ns", took.as_nanos() as u64);
+        output.set("lost", tally.lost);
         Ok(tally)
     }
 
@@ -274,11 +300,7 @@ impl Storm {
             eprintln!("rpcrdma-probe storm: {error}");
             Failure::Local
         };
-        let params = Params {
-            from: self.from,
-            ..Params::default()
-        };
-        let mut peer = Peer::request(&self.target, params).map_err(local)?;
+        let mut peer = Peer::request(&self.target, Params::default()).map_err(local)?;
         match peer.event().map_err(local)? {
             Event::Established(_) => (),
             Event::Rejected(_) => return Err(Failure::Rejected),
@@ -326,24 +348,33 @@ fn is_success(xid: u32, answer: &Answer) -> bool {
 }
 
 /// Prints how the connections were established.
-fn print_connected(tally: &Tally, took: Duration) {
+fn print_connected(output: &mut Output, tally: &Tally, took: Duration) {
     let seconds = took.as_secs_f64();
-    println!(
-        "{} connections had their answers after {seconds:.2} s: {:.1} connections per second",
-        tally.answered,
-        tally.answered as f64 / seconds.max(0.001)
-    );
-    println!(
+    let rate = tally.answered as f64 / seconds.max(0.001);
+    output.line(format_args!(
+        "{} connections had their answers after {seconds:.2} s: {rate:.1} connections per second",
+        tally.answered
+    ));
+    output.line(format_args!(
         "{} retries, {} given up; failed attempts: {}",
         tally.retries(),
         tally.given_up,
         tally.failed()
-    );
+    ));
+    output.set("connected_ns", took.as_nanos() as u64);
+    output.set("connections_per_second", rate);
+    output.set("answered", tally.answered);
+    output.set("retries", tally.retries());
+    output.set("given_up", tally.given_up);
+    let failures = tally.failures.iter();
+    let failures = failures.map(|(failure, &count)| (failure.to_string(), count.into()));
+    output.set("failures", Value::Object(failures.collect()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Outcome;
 
     #[test]
     fn shares_make_the_whole() {
@@ -382,6 +413,21 @@ mod tests {
         assert_eq!(sum.retries(), 8);
         assert_eq!(sum.failed(), "6 rejected, 3 closed before the answers");
         assert_eq!(Tally::default().failed(), "none");
+    }
+
+    #[test]
+    fn failures_of_this_side_say_nothing_about_the_server() {
+        let failed = |failure, lost| Tally {
+            answered: 2,
+            given_up: 1,
+            lost,
+            failures: BTreeMap::from([(failure, 11)]),
+        };
+        let outcome = |tally: Tally| tally.result(3).map_err(|error| error.outcome());
+        assert_eq!(outcome(failed(Failure::Local, 0)), Err(Outcome::Untested));
+        assert_eq!(outcome(failed(Failure::Local, 1)), Err(Outcome::Finding));
+        assert_eq!(outcome(failed(Failure::Rejected, 0)), Err(Outcome::Finding));
+        assert_eq!(failed(Failure::Rejected, 0).result(2).ok(), Some(()));
     }
 
     #[test]

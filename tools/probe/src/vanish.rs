@@ -5,28 +5,69 @@
 //! The peers are divided into groups of the same kind, and threads process one group after another.
 
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
-    idle::wait_for_end,
+    idle::{holding, wait_for_end},
+    output::{Format, Output},
     scenario::{Remains, Scenario, READS},
-    stage::Stage,
+    stage::{Choice, Stage},
+    target::Server, //
 };
+use clap::value_parser;
 use std::{
     env,
     fmt,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
-    str::FromStr,
     sync::Mutex,
     thread,
     time::Duration,
     vec, //
 };
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &[
-    "stage", "how", "count", "parallel", "pause", "file", "key", "calls",
-];
+/// Connect and disappear at some stage, repeatedly
+#[derive(Debug, clap::Args)]
+pub(crate) struct Vanish {
+    #[command(flatten)]
+    server: Server,
+    /// Stage to reach. The default does not include overrun-seen, which waits until all Calls have
+    /// arrived or the server has closed the connection, and the misbehaviour of greedy, which starts
+    /// when standard input has a line, unasked and invalidation
+    #[arg(long, value_enum, default_value_t = Choice::All)]
+    stage: Choice,
+    /// Way to disappear; hold: stay connected until standard input ends
+    #[arg(long, value_enum, default_value_t = Ways::All)]
+    how: Ways,
+    /// Peers; one of each kind by default
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Threads, each with a group of up to 8 peers at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
+    parallel: u32,
+    /// Milliseconds to wait after each peer; groups then have one peer
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pause: u64,
+    /// File of at least 128 KiB below the root of NFS version 4, for write-chunk, reply-chunk and
+    /// no-receive-reads
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    /// Key of a memory registration of the server, for invalidation
+    #[arg(long, value_name = "KEY")]
+    key: Option<u32>,
+    /// READs of each peer, for no-receive-reads
+    #[arg(long, value_name = "N", default_value_t = READS, value_parser = value_parser!(u32).range(1..))]
+    calls: u32,
+}
+
+/// The value of the option `--how`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Ways {
+    All,
+    Disconnect,
+    Silent,
+    Kill,
+    Hold,
+}
 
 /// The number of peers per group, unless there is a pause between groups.
 const GROUP: usize = 8;
@@ -60,15 +101,6 @@ impl fmt::Display for How {
     }
 }
 
-impl FromStr for How {
-    type Err = ();
-
-    fn from_str(name: &str) -> std::result::Result<Self, ()> {
-        let found = Self::ALL.iter().find(|how| how.name() == name);
-        found.copied().ok_or(())
-    }
-}
-
 /// Peers that disappear together, at the same stage and in the same way.
 #[derive(Clone, Copy, Debug)]
 struct Group {
@@ -79,44 +111,68 @@ struct Group {
 
 /// A function that takes a group to its stage and makes it disappear. It appends silent peers to
 /// the list.
-type Vanish<'a> = dyn Fn(Group, &mut Vec<Remains>) -> Result<()> + Sync + 'a;
+type Leave<'a> = dyn Fn(Group, &mut Vec<Remains>) -> Result<()> + Sync + 'a;
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let scenario = Scenario {
-        target: args.target()?,
-        file: args.text("file").map(str::to_owned),
-        key: args.text("key").map(|_| args.value("key", 0)).transpose()?,
-        calls: args.value("calls", READS)?,
-    };
-    let stages = choice(args, "stage", Stage::ALL)?;
-    if args.text("how") == Some("hold") {
-        return hold(&scenario, &stages, args.value("count", stages.len())?);
+impl Run for Vanish {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    let hows = choice(args, "how", How::ALL)?;
-    let count = args.value("count", stages.len() * hows.len())?;
-    let parallel: usize = args.value("parallel", 4)?;
-    let pause = Duration::from_millis(args.value("pause", 0)?);
-    let most = if pause.is_zero() { GROUP } else { 1 };
-    let spawner = Spawner::new(args);
-    let vanish = |group, silent: &mut _| {
-        vanish(&scenario, &spawner, group, silent)?;
-        thread::sleep(pause);
+
+    fn run(&self, output: &mut Output) -> Result {
+        let scenario = self.scenario()?;
+        let stages = self.stage.stages();
+        let hows = match self.how {
+            Ways::Hold => return self.hold(output, &scenario, &stages),
+            Ways::All => How::ALL,
+            Ways::Disconnect => &[How::Disconnect],
+            Ways::Silent => &[How::Silent],
+            Ways::Kill => &[How::Kill],
+        };
+        let count = self.count_or(stages.len() * hows.len());
+        self.run_all(&scenario, &stages, hows, count)?;
+        output.line(format_args!("{count} peers have vanished"));
+        output.set("vanished", count);
         Ok(())
-    };
-    run_all(&vanish, plan(&stages, &hows, count, most), parallel)?;
-    println!("{count} peers have vanished");
-    Ok(())
+    }
 }
 
-/// Parses the option `name`, which selects one of `all` or all of them.
-fn choice<T: Copy + FromStr>(args: &Args, name: &str, all: &[T]) -> Result<Vec<T>> {
-    match args.text(name) {
-        None | Some("all") => Ok(all.to_vec()),
-        Some(text) => text
-            .parse()
-            .map(|one| vec![one])
-            .map_err(|_| Error::new(format!("--{name}: unknown value \"{text}\""))),
+impl Vanish {
+    /// Returns the number of peers.
+    fn count_or(&self, kinds: usize) -> usize {
+        self.count.map_or(kinds, |count| count as usize)
+    }
+
+    fn scenario(&self) -> Result<Scenario> {
+        Ok(Scenario {
+            target: self.server.target()?,
+            file: self.file.clone(),
+            key: self.key,
+            calls: self.calls,
+            format: self.server.format(),
+        })
+    }
+
+    /// Takes peers to `stages` in turn and holds them until standard input ends.
+    fn hold(&self, output: &mut Output, scenario: &Scenario, stages: &[Stage]) -> Result {
+        let count = self.count_or(stages.len());
+        let _held = (0..count)
+            .map(|turn| scenario.reach(stages[turn % stages.len()], turn))
+            .collect::<Result<Vec<_>>>()?;
+        holding(output, count);
+        wait_for_end()
+    }
+
+    /// Lets `count` peers of all kinds disappear.
+    fn run_all(&self, scenario: &Scenario, stages: &[Stage], hows: &[How], count: usize) -> Result {
+        let pause = Duration::from_millis(self.pause);
+        let most = if pause.is_zero() { GROUP } else { 1 };
+        let spawner = Spawner::new(self);
+        let leave = |group, silent: &mut _| {
+            vanish(scenario, &spawner, group, silent)?;
+            thread::sleep(pause);
+            Ok(())
+        };
+        run_all(&leave, plan(stages, hows, count, most), self.parallel)
     }
 }
 
@@ -145,13 +201,13 @@ fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group>
 }
 
 /// Processes `groups` with `parallel` threads; the first failure stops all of them.
-fn run_all(vanish: &Vanish, groups: Vec<Group>, parallel: usize) -> Result<()> {
+fn run_all(leave: &Leave, groups: Vec<Group>, parallel: u32) -> Result<()> {
     let queue = Mutex::new(groups.into_iter());
     let failure = Mutex::new(None);
     thread::scope(|scope| {
-        for _ in 0..parallel.max(1) {
+        for _ in 0..parallel {
             scope.spawn(|| {
-                if let Err(error) = work(vanish, &queue) {
+                if let Err(error) = work(leave, &queue) {
                     lock(&queue).by_ref().for_each(drop);
                     lock(&failure).get_or_insert(error);
                 }
@@ -162,15 +218,17 @@ fn run_all(vanish: &Vanish, groups: Vec<Group>, parallel: usize) -> Result<()> {
 }
 
 /// Processes groups from `queue` until it is empty.
-fn work(vanish: &Vanish, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
+fn work(leave: &Leave, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
     // The connection manager knows silent peers until the thread ends.
     let mut silent = Vec::new();
     loop {
         let Some(group) = lock(queue).next() else {
             return Ok(());
         };
-        vanish(group, &mut silent)
-            .map_err(|error| Error::new(format!("{}, {}: {error}", group.stage, group.how)))?;
+        leave(group, &mut silent).map_err(|error| {
+            let text = format!("{}, {}: {error}", group.stage, group.how);
+            error.described(text)
+        })?;
     }
 }
 
@@ -200,15 +258,6 @@ fn vanish(
     Ok(())
 }
 
-/// Takes `count` peers to `stages` in turn and holds them until standard input ends.
-fn hold(scenario: &Scenario, stages: &[Stage], count: usize) -> Result<()> {
-    let _held = (0..count)
-        .map(|turn| scenario.reach(stages[turn % stages.len()], turn))
-        .collect::<Result<Vec<_>>>()?;
-    println!("holding {count}");
-    wait_for_end()
-}
-
 /// Starts further processes of this program, which are killed.
 struct Spawner {
     args: Vec<String>,
@@ -216,23 +265,14 @@ struct Spawner {
 
 impl Spawner {
     /// Prepares the arguments that all processes share.
-    fn new(args: &Args) -> Self {
-        let mut common = vec![
-            "vanish".to_owned(),
-            args.host().to_owned(),
-            "--how".to_owned(),
-            "hold".to_owned(),
-        ];
-        if let Some(file) = args.text("file") {
-            common.extend(["--file".to_owned(), file.to_owned()]);
-        }
-        if let Some(calls) = args.text("calls") {
-            common.extend(["--calls".to_owned(), calls.to_owned()]);
-        }
-        if args.allow_remote() {
-            common.push("--allow-remote".to_owned());
-        }
-        Self { args: common }
+    fn new(options: &Vanish) -> Self {
+        let mut args = vec!["vanish".to_owned()];
+        args.extend(options.server.arguments());
+        args.push("--how=hold".to_owned());
+        args.push(format!("--calls={}", options.calls));
+        args.extend(options.file.as_ref().map(|file| format!("--file={file}")));
+        args.extend(options.key.map(|key| format!("--key={key}")));
+        Self { args }
     }
 
     /// Starts a process that takes `group` to its stage, and kills it.
@@ -256,7 +296,7 @@ impl Spawner {
 /// Waits until `child` reports that its peers have reached their stage.
 fn wait_for_hold(child: &mut Child) -> Result<()> {
     let Some(output) = child.stdout.take() else {
-        return Err(Error::new("the child has no output"));
+        return Err(Error::unavailable("the child has no output"));
     };
     let mut line = String::new();
     BufReader::new(output)

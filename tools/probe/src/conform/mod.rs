@@ -31,21 +31,56 @@ use self::{
     row::{Bench, Row}, //
 };
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
-    peer, //
+    output::{Format, Output},
+    peer,
+    target::Server, //
 };
+use clap::{builder::PossibleValuesParser, value_parser};
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &[
-    "file",
-    "call-limit",
-    "part",
-    "only",
-    "pause",
-    "json",
-    "quick",
-];
+/// Check a server against RFC 8166, 8167, 8267 and 8797, and print a table
+///
+/// Check a server against RFC 8166, 8167, 8267 and 8797, and print a table. The exit status is 0 if
+/// a requirement is met and none is violated. Rows that need an optional feature are not tried
+/// without it: NFS version 3 that accepts handles of version 4; callbacks about locks
+/// (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Conform {
+    #[command(flatten)]
+    server: Server,
+    /// File below the root of NFS version 4, in a directory where links can be made; it is
+    /// overwritten. Rows that need a file are not tried without it
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    /// Bytes of the longest Call that the server accepts. Rows that need it are not tried without it
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u32).range(1..))]
+    call_limit: Option<u32>,
+    /// Only this part of the rows
+    #[arg(
+        long,
+        value_name = "PART",
+        value_parser = PossibleValuesParser::new(PARTS.iter().map(|(name, _)| *name))
+    )]
+    part: Option<String>,
+    /// Only rows whose name contains TEXT
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    only: String,
+    /// Milliseconds to wait after connecting, before the first message
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pause: u64,
+    /// Try 12 of the 256 size codes
+    #[arg(long)]
+    quick: bool,
+    /// The same as --format json
+    #[arg(long)]
+    json: bool,
+}
 
 /// All rows, by part.
 const PARTS: &[(&str, &[Row])] = &[
@@ -64,14 +99,6 @@ const PARTS: &[(&str, &[Row])] = &[
     ("endings", endings::ROWS),
 ];
 
-/// Returns an error for an unknown part.
-fn check_part(part: &str) -> Result {
-    match PARTS.iter().any(|(name, _)| *name == part) {
-        true => Ok(()),
-        false => Err(Error::new(format!("--part: unknown value \"{part}\""))),
-    }
-}
-
 /// Returns the rows of `part`, or of all parts.
 fn rows(part: Option<&str>) -> impl Iterator<Item = &'static Row> + '_ {
     let wanted = move |name: &str| part.is_none_or(|part| part == name);
@@ -81,31 +108,36 @@ fn rows(part: Option<&str>) -> impl Iterator<Item = &'static Row> + '_ {
         .flat_map(|(_, rows)| *rows)
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let bench = Bench {
-        target: args.target()?,
-        file: args.text("file"),
-        call_limit: args
-            .text("call-limit")
-            .map(|_| args.value("call-limit", 0))
-            .transpose()?,
-        is_quick: args.quick(),
-    };
-    args.text("part").map_or(Ok(()), check_part)?;
-    peer::set_pause(args.value("pause", 0)?);
-    // A server that cannot be reached violates nothing.
-    let mut peer = bench.first_peer()?;
-    if let Some(file) = bench.file {
-        replies::fill_file(&mut peer, file)?;
+impl Run for Conform {
+    fn format(&self) -> Format {
+        match self.json {
+            true => Format::Json,
+            false => self.server.format(),
+        }
     }
-    drop(peer);
-    let only = args.text("only").unwrap_or_default();
-    let mut report = Report::new(args.json());
-    for row in rows(args.text("part")).filter(|row| row.name.contains(only)) {
-        report.add(row, &row.try_on(&bench));
+
+    fn run(&self, output: &mut Output) -> Result {
+        let bench = Bench {
+            target: self.server.target()?,
+            file: self.file.as_deref(),
+            call_limit: self.call_limit,
+            is_quick: self.quick,
+        };
+        peer::set_pause(self.pause);
+        // A server that cannot be reached violates nothing.
+        let mut peer = bench.first_peer()?;
+        if let Some(file) = bench.file {
+            replies::fill_file(&mut peer, file)
+                .map_err(|error| Error::unavailable(error.to_string()))?;
+        }
+        drop(peer);
+        let mut report = Report::new(output);
+        let chosen = rows(self.part.as_deref()).filter(|row| row.name.contains(&self.only));
+        for row in chosen {
+            report.add(row, &row.try_on(&bench));
+        }
+        report.finish()
     }
-    report.finish()
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Prints the outcome of the rows as a table or as JSON.
+//! Prints the outcome of the rows.
 
 use super::row::{Outcome, Row};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    output::Output, //
+};
 use serde_json::{json, Value};
+use std::fmt;
 
 /// The number of rows per outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,17 +19,17 @@ struct Count {
 }
 
 /// A report under construction.
-pub(super) struct Report {
-    json: bool,
+pub(super) struct Report<'a> {
+    output: &'a mut Output,
     rows: Vec<Value>,
     count: Count,
 }
 
-impl Report {
-    /// Creates a report, which prints JSON when it is finished or a table row by row.
-    pub(super) fn new(json: bool) -> Self {
+impl<'a> Report<'a> {
+    /// Creates a report.
+    pub(super) fn new(output: &'a mut Output) -> Self {
         Self {
-            json,
+            output,
             rows: Vec::new(),
             count: Count::default(),
         }
@@ -46,14 +50,14 @@ impl Report {
             Outcome::Violated(_) => self.count.violated += 1,
             Outcome::NotTried(_) => self.count.not_tried += 1,
         }
-        if self.json {
-            self.rows.push(json!({
-                "source": row.source, "name": row.name, "outcome": word, "detail": detail,
-            }));
-            return;
-        }
+        self.rows.push(json!({
+            "source": row.source, "name": row.name, "outcome": word, "detail": detail,
+        }));
         let colon = if detail.is_empty() { "" } else { ": " };
-        println!("{:<16} {:<46} {word}{colon}{detail}", row.source, row.name);
+        self.output.line(format_args!(
+            "{:<16} {:<46} {word}{colon}{detail}",
+            row.source, row.name
+        ));
     }
 
     /// Finishes the report.
@@ -62,23 +66,31 @@ impl Report {
     ///
     /// Returns an error if a row was violated or none was met.
     pub(super) fn finish(self) -> Result {
-        let Count {
-            met,
-            violated,
-            not_tried,
-        } = self.count;
-        let summary = format!("{met} met, {violated} violated, {not_tried} not tried");
-        if self.json {
-            let report = json!({
-                "rows": self.rows, "met": met, "violated": violated, "not_tried": not_tried,
-            });
-            println!("{report:#}");
-        } else {
-            println!("{summary}");
+        let Self {
+            output,
+            rows,
+            count,
+        } = self;
+        let summary = count.to_string();
+        output.line(&summary);
+        output.set("rows", rows);
+        output.set("met", count.met);
+        output.set("violated", count.violated);
+        output.set("not_tried", count.not_tried);
+        match count {
+            Count { violated: 1.., .. } => Err(Error::new(summary)),
+            Count { met: 0, .. } => Err(Error::unavailable(summary)),
+            _ => Ok(()),
         }
-        match (violated, met) {
-            (0, 1..) => Ok(()),
-            _ => Err(Error::new(summary)),
-        }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} met, {} violated, {} not tried",
+            self.met, self.violated, self.not_tried
+        )
     }
 }

@@ -11,8 +11,9 @@ use crate::{
     message::{Answer, Message, Reply},
     peer::{Incoming, Params, Peer, PATIENCE},
     rpc,
+    target::Target, //
 };
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
 /// A requirement and its check.
 pub(super) struct Row {
@@ -59,7 +60,7 @@ pub(super) enum Outcome {
 
 /// The server and the settings that rows use.
 pub(super) struct Bench<'a> {
-    pub(super) target: SocketAddr,
+    pub(super) target: Target,
     /// The path of a file, below the root of NFS version 4.
     pub(super) file: Option<&'a str>,
     /// The length of the longest Call that the server accepts, in bytes.

@@ -144,17 +144,17 @@ impl Id {
     fn expect_resolved(&self, what: &str, timeout: Duration) -> Result<()> {
         match self.next(timeout)? {
             Some(Event::Resolved) => Ok(()),
-            Some(event) => Err(Error::new(format!(
+            Some(event) => Err(Error::unavailable(format!(
                 "no {what} of an RDMA device: {event:?}"
             ))),
-            None => Err(Error::new(format!("no {what}: timed out"))),
+            None => Err(Error::unavailable(format!("no {what}: timed out"))),
         }
     }
 
     /// Sends the connection request. `qp_num` is used only if the CM manages no queue pair.
     pub(super) fn connect(&self, offer: &Offer<'_>, qp_num: u32) -> Result<()> {
         let len = u8::try_from(offer.private_data.len())
-            .map_err(|_| Error::new("too much private data"))?;
+            .map_err(|_| Error::unavailable("too much private data"))?;
         let mut param = bindings::rdma_conn_param {
             private_data: offer.private_data.as_ptr().cast(),
             private_data_len: len,

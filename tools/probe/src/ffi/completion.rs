@@ -41,7 +41,8 @@ impl Cq {
         // SAFETY: `verbs` is open by the contract of this function.
         let channel = unsafe { bindings::ibv_create_comp_channel(verbs) };
         let channel = check_ptr("ibv_create_comp_channel", channel)?;
-        let entries = i32::try_from(entries).map_err(|_| Error::new("too many completions"))?;
+        let entries =
+            i32::try_from(entries).map_err(|_| Error::unavailable("too many completions"))?;
         // SAFETY: `verbs` is open, `channel` fresh.
         let cq = unsafe {
             bindings::ibv_create_cq(verbs, entries, ptr::null_mut(), channel.as_ptr(), 0)
@@ -74,7 +75,7 @@ impl Cq {
         let mut wc: bindings::ibv_wc = unsafe { mem::zeroed() };
         // SAFETY: valid by the invariant; a queue's context is valid as long as the queue.
         let poll = unsafe { (*self.cq.as_ref().context).ops.poll_cq };
-        let poll = poll.ok_or_else(|| Error::new("the device has no poll_cq"))?;
+        let poll = poll.ok_or_else(|| Error::unavailable("the device has no poll_cq"))?;
         // SAFETY: `wc` has room for one completion; the provider's own function is used.
         match unsafe { poll(self.cq.as_ptr(), 1, &mut wc) } {
             0 => Ok(None),
@@ -83,7 +84,7 @@ impl Cq {
                 status: wc.status,
                 len: wc.byte_len as usize,
             })),
-            _ => Err(Error::new("ibv_poll_cq failed")),
+            _ => Err(Error::unavailable("ibv_poll_cq failed")),
         }
     }
 
@@ -91,7 +92,7 @@ impl Cq {
     pub(super) fn arm(&self) -> Result<()> {
         // SAFETY: valid by the invariant; a queue's context is valid as long as the queue.
         let arm = unsafe { (*self.cq.as_ref().context).ops.req_notify_cq };
-        let arm = arm.ok_or_else(|| Error::new("the device has no req_notify_cq"))?;
+        let arm = arm.ok_or_else(|| Error::unavailable("the device has no req_notify_cq"))?;
         // SAFETY: valid by the invariant.
         check("ibv_req_notify_cq", unsafe { arm(self.cq.as_ptr(), 0) })
     }

@@ -10,10 +10,12 @@ use super::{
     net::wait_readable,
     window::Window,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    target::Target, //
+};
 use std::{
     mem,
-    net::{IpAddr, SocketAddr},
     ptr::{self, NonNull},
     rc::Rc,
     time::{Duration, Instant}, //
@@ -73,11 +75,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves `to`, from the address `from` if one is given, and creates all objects with room
+    /// Resolves `to` and creates all objects with room
     /// for `depth` Sends and as many Receives.
     pub(crate) fn open(
-        to: &SocketAddr,
-        from: Option<IpAddr>,
+        to: &Target,
         ack_timeout: Option<u8>,
         depth: u32,
         timeout: Duration,
@@ -86,7 +87,7 @@ impl Endpoint {
         if let Some(ack_timeout) = ack_timeout {
             id.set_ack_timeout(ack_timeout)?;
         }
-        let mut endpoint = Self::resolve(id, to, from, depth, timeout)?;
+        let mut endpoint = Self::resolve(id, to, depth, timeout)?;
         let mut attr = endpoint.attributes(depth);
         let id = endpoint.id.as_ptr();
         // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
@@ -104,8 +105,8 @@ impl Endpoint {
 
     /// Opens an endpoint whose queue pair the CM does not manage. On InfiniBand the connection
     /// stops at the server's answer, which is not acknowledged.
-    pub(crate) fn open_half(to: &SocketAddr, timeout: Duration) -> Result<Self> {
-        let mut endpoint = Self::resolve(Id::new()?, to, None, 1, timeout)?;
+    pub(crate) fn open_half(to: &Target, timeout: Duration) -> Result<Self> {
+        let mut endpoint = Self::resolve(Id::new()?, to, 1, timeout)?;
         let mut attr = endpoint.attributes(1);
         // SAFETY: the protection domain is valid; `attr` lives through the call.
         let qp = unsafe { bindings::ibv_create_qp(endpoint.pd.as_ptr(), &mut attr) };
@@ -118,14 +119,8 @@ impl Endpoint {
     }
 
     /// Creates everything except the queue pair.
-    fn resolve(
-        id: Id,
-        to: &SocketAddr,
-        from: Option<IpAddr>,
-        depth: u32,
-        timeout: Duration,
-    ) -> Result<Self> {
-        id.resolve(to, from, timeout)?;
+    fn resolve(id: Id, to: &Target, depth: u32, timeout: Duration) -> Result<Self> {
+        id.resolve(&to.addr, to.from, timeout)?;
         // SAFETY: librdmacm keeps the context open until the process ends.
         let pd = Rc::new(unsafe { Pd::new(id.verbs()) }?);
         // SAFETY: as above.
@@ -209,7 +204,7 @@ impl Endpoint {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_recv };
-        let post = post.ok_or_else(|| Error::new("the device has no post_recv"))?;
+        let post = post.ok_or_else(|| Error::unavailable("the device has no post_recv"))?;
         // SAFETY: the request lives through the call, which copies it. The memory belongs to a
         // region, which deregisters it before it frees it, and then the device no longer accesses
         // it.
@@ -260,7 +255,7 @@ impl Endpoint {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_send };
-        let post = post.ok_or_else(|| Error::new("the device has no post_send"))?;
+        let post = post.ok_or_else(|| Error::unavailable("the device has no post_send"))?;
         // SAFETY: as in `post_receive`.
         check("ibv_post_send", unsafe {
             post(qp.as_ptr(), &mut wr, &mut bad)
@@ -299,7 +294,7 @@ fn sge(region: &Region, offset: usize, len: usize) -> Result<bindings::ibv_sge> 
     region.check_range(offset, len)?;
     Ok(bindings::ibv_sge {
         addr: region.address() + offset as u64,
-        length: u32::try_from(len).map_err(|_| Error::new("message too long"))?,
+        length: u32::try_from(len).map_err(|_| Error::unavailable("message too long"))?,
         lkey: region.lkey(),
     })
 }

@@ -166,7 +166,7 @@ impl Region {
     pub(super) fn check_range(&self, offset: usize, len: usize) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len() => Ok(()),
-            _ => Err(Error::new("range outside the registered memory")),
+            _ => Err(Error::unavailable("range outside the registered memory")),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Window {
         let region = Region::with_access(pd, len, access)?;
         // SAFETY: the protection domain is valid, and its context as long as that.
         let alloc = unsafe { (*(*pd.as_ptr()).context).ops.alloc_mw };
-        let alloc = alloc.ok_or_else(|| Error::new("the device has no memory windows"))?;
+        let alloc = alloc.ok_or_else(|| Error::unavailable("the device has no memory windows"))?;
         // SAFETY: the protection domain is valid; the provider's own function is used.
         let mw = unsafe { alloc(pd.as_ptr(), bindings::IBV_MW_TYPE_2) };
         let Some(mw) = NonNull::new(mw) else {
@@ -72,7 +72,7 @@ impl Window {
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the contract of this function, and so is its context.
         let post = unsafe { (*qp.as_ref().context).ops.post_send };
-        let post = post.ok_or_else(|| Error::new("the device has no post_send"))?;
+        let post = post.ok_or_else(|| Error::unavailable("the device has no post_send"))?;
         // SAFETY: the request lives through the call, which copies it; window and memory stay until
         // `self` is dropped.
         check("ibv_post_send", unsafe {

@@ -16,22 +16,46 @@ mod random;
 
 use self::case::{Area, Maker};
 use crate::{
-    args::Args,
+    cli::Run,
     error::{Error, Result},
     ffi::Region,
     message::{Answer, Message},
+    output::{Format, Output, Progress},
     peer::{Incoming, Params, Peer, PATIENCE},
     rpc,
+    target::{Server, Target}, //
 };
+use clap::value_parser;
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     fmt,
-    net::SocketAddr,
-    time::{Duration, Instant}, //
+    time::Duration, //
 };
 
-/// Options of the command.
-pub(crate) const OPTIONS: &[&str] = &["seed", "count", "file", "case"];
+/// Send generated messages, most of them malformed; the server must keep working
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fuzz {
+    #[command(flatten)]
+    server: Server,
+    /// Seed of the generator
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Messages
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u64).range(1..))]
+    count: u64,
+    /// Print and send only this message
+    #[arg(long, value_name = "N")]
+    case: Option<u64>,
+    /// File below the root of NFS version 4, which is overwritten
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "",
+        hide_default_value = true
+    )]
+    file: String,
+}
 
 /// The number of messages in a batch.
 const BATCH: u64 = 16;
@@ -116,45 +140,61 @@ impl Connection {
 
 /// The state of the command.
 struct Fuzzer<'a> {
-    target: SocketAddr,
+    target: Target,
+    format: Format,
     file: &'a str,
     seed: u64,
     connection: Option<Connection>,
     tally: Tally,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut fuzzer = Fuzzer {
-        target: args.target()?,
-        file: args.text("file").unwrap_or_default(),
-        seed: args.value("seed", 1)?,
-        connection: None,
-        tally: Tally::default(),
-    };
-    if args.text("case").is_some() {
-        return fuzzer.show(args.value("case", 0)?);
+impl Run for Fuzz {
+    fn format(&self) -> Format {
+        self.server.format()
     }
-    let count: u64 = args.value("count", 100_000)?;
-    // A server that cannot be reached has not failed.
-    fuzzer.connection = Some(fuzzer.connect()?);
-    let mut told = Instant::now();
-    for first in (0..count).step_by(BATCH as usize) {
-        let cases = first..count.min(first + BATCH);
-        let batch: Vec<Shot> = cases.map(Shot::whole).collect();
-        if let Err(error) = fuzzer.send(&batch) {
-            return Err(fuzzer.minimise(batch, error));
-        }
-        if told.elapsed() >= PROGRESS {
-            told = Instant::now();
-            println!("{} of {count}: {}", first + BATCH, fuzzer.tally);
-        }
+
+    fn run(&self, output: &mut Output) -> Result {
+        let mut fuzzer = Fuzzer {
+            target: self.server.target()?,
+            format: output.format(),
+            file: &self.file,
+            seed: self.seed,
+            connection: None,
+            tally: Tally::default(),
+        };
+        let done = match self.case {
+            Some(case) => fuzzer.show(output, case),
+            None => fuzzer.send_all(output, self.count),
+        };
+        output.set("seed", self.seed);
+        output.set("connections", fuzzer.tally.connections);
+        output.set("answers", json!(fuzzer.tally.answers));
+        done
     }
-    println!("{count} messages of seed {}: {}", fuzzer.seed, fuzzer.tally);
-    Ok(())
 }
 
 impl Fuzzer<'_> {
+    /// Sends `count` messages.
+    fn send_all(&mut self, output: &mut Output, count: u64) -> Result {
+        // A server that cannot be reached has not failed.
+        self.connection = Some(self.connect()?);
+        let mut progress = Progress::new(PROGRESS);
+        for first in (0..count).step_by(BATCH as usize) {
+            let cases = first..count.min(first + BATCH);
+            let batch: Vec<Shot> = cases.map(Shot::whole).collect();
+            if let Err(error) = self.send(&batch) {
+                return Err(self.minimise(batch, error));
+            }
+            progress.tell(|| format!("{} of {count}: {}", first + BATCH, self.tally));
+        }
+        output.line(format_args!(
+            "{count} messages of seed {}: {}",
+            self.seed, self.tally
+        ));
+        output.set("messages", count);
+        Ok(())
+    }
+
     /// Sends these cases and a NULL Call behind them. The error describes how the server failed.
     fn send(&mut self, shots: &[Shot]) -> Result {
         let mut connection = match self.connection.take() {
@@ -238,7 +278,9 @@ impl Fuzzer<'_> {
     /// Minimises `shots`, after which the server failed with `error`.
     fn minimise(&mut self, shots: Vec<Shot>, error: Error) -> Error {
         let seed = self.seed;
-        println!("seed {seed}, {shots:?}: {error}; minimising the batch");
+        self.format.note(format_args!(
+            "seed {seed}, {shots:?}: {error}; minimising the batch"
+        ));
         let found = minimise::minimise(shots, error, |shots| self.fails(shots));
         Error::new(format!("seed {seed}: {found}"))
     }
@@ -250,17 +292,18 @@ impl Fuzzer<'_> {
     }
 
     /// Prints one case and sends it alone.
-    fn show(&mut self, case: u64) -> Result {
+    fn show(&mut self, output: &mut Output, case: u64) -> Result {
         let connection = self.connect()?;
         let bytes = self
             .maker(&connection.area)
             .make(case, case as u32 % NULL_XID);
         for (nth, words) in bytes.chunks(16).enumerate() {
-            println!("{:5} {words:02x?}", nth * 16);
+            output.line(format_args!("{:5} {words:02x?}", nth * 16));
         }
+        output.set("message", hex::encode(&bytes));
         self.connection = Some(connection);
         self.send(&[Shot::whole(case)])?;
-        println!("{}", self.tally);
+        output.line(&self.tally);
         Ok(())
     }
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Several connections that make their Calls at the same time, each in its own thread.
+
+use crate::{
+    calls::{Calls, Course, Granted},
+    error::{Error, Result},
+    target::Target, //
+};
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration, //
+};
+
+/// The state that all connections share.
+#[derive(Debug, Default)]
+pub(crate) struct Crew {
+    connections: usize,
+    /// Connections that are ready to make Calls.
+    ready: AtomicUsize,
+    /// True if a connection has failed.
+    failed: AtomicBool,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Member<'a> {
+    crew: &'a Crew,
+    is_ready: bool,
+}
+
+impl Crew {
+    /// Creates a crew of this size.
+    pub(crate) fn new(connections: usize) -> Self {
+        Self {
+            connections,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the state of a connection that is not ready yet.
+    pub(crate) fn member(&self) -> Member<'_> {
+        Member {
+            crew: self,
+            is_ready: false,
+        }
+    }
+
+    /// Returns true if a connection has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Makes the Calls of all connections; `course` decides when the nth one makes its Calls.
+    /// Connects one after the other, because a server may refuse an address that has many requests
+    /// to connect at a time. Returns the grants of each connection.
+    pub(crate) fn run<C: Course>(
+        &self,
+        target: &Target,
+        all: &[Calls],
+        course: impl Fn(usize) -> C + Sync,
+    ) -> Result<Vec<Granted>> {
+        let course = &course;
+        thread::scope(|scope| {
+            let start = |(nth, calls)| {
+                let running = scope.spawn(move || self.make(target, calls, course(nth)));
+                while self.ready.load(Ordering::Relaxed) <= nth && !running.is_finished() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                running
+            };
+            let running: Vec<_> = all.iter().enumerate().map(start).collect();
+            // All threads are joined before the first error is returned.
+            let done: Vec<Result<Granted>> = running.into_iter().map(joined).collect();
+            done.into_iter().collect()
+        })
+    }
+
+    /// Makes the Calls of one connection.
+    fn make(&self, target: &Target, calls: &Calls, mut course: impl Course) -> Result<Granted> {
+        let done = calls.make(target, &mut course);
+        if done.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl Member<'_> {
+    /// Counts this connection as ready. Returns true if all are.
+    pub(crate) fn all_are_ready(&mut self) -> bool {
+        let ready = &self.crew.ready;
+        if !self.is_ready {
+            self.is_ready = true;
+            ready.fetch_add(1, Ordering::Relaxed);
+        }
+        ready.load(Ordering::Relaxed) == self.crew.connections
+    }
+}
+
+/// Waits for a thread and returns its result.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let panicked = |_| Err(Error::unavailable("a thread has panicked"));
+    thread.join().unwrap_or_else(panicked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_ready_when_the_last_one_is() {
+        let crew = Crew::new(2);
+        let (mut first, mut second) = (crew.member(), crew.member());
+        assert!(!first.all_are_ready());
+        assert!(!first.all_are_ready());
+        assert!(second.all_are_ready());
+        assert!(first.all_are_ready());
+    }
+
+    #[test]
+    fn an_unreachable_server_fails_the_crew() {
+        let crew = Crew::new(1);
+        struct Never;
+        impl Course for Never {
+            fn next(&mut self, _: usize) -> crate::calls::Next {
+                crate::calls::Next::End
+            }
+            fn answered(&mut self, _: crate::calls::Answered) {}
+        }
+        // TEST-NET-3 (RFC 5737): no RDMA device has a route to it.
+        let target = Target {
+            addr: ([203, 0, 113, 1], 20049).into(),
+            from: None,
+        };
+        let calls = [Calls::null(1)];
+        assert!(crew.run(&target, &calls, |_| Never).is_err());
+        assert!(crew.has_failed());
+    }
+}
