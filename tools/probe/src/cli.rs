@@ -7,6 +7,7 @@ use crate::{
     conform::Conform,
     error::Result,
     fuzz::Fuzz,
+    gateway::Gateway,
     hoard::Hoard,
     idle::Idle,
     load::Load,
@@ -64,6 +65,7 @@ pub(crate) enum Command {
     Vanish(Box<Vanish>),
     Conform(Conform),
     Fuzz(Fuzz),
+    Gateway(Gateway),
     #[command(hide = true)]
     Completion(Completion),
     #[command(hide = true)]
@@ -93,6 +95,7 @@ impl Command {
             Self::Vanish(command) => ("vanish", command.as_ref()),
             Self::Conform(command) => ("conform", command),
             Self::Fuzz(command) => ("fuzz", command),
+            Self::Gateway(command) => ("gateway", command),
             Self::Completion(command) => ("completion", command),
             Self::Man(command) => ("man", command),
         }
@@ -182,6 +185,9 @@ mod tests {
             "vanish here --calls 0",
             "conform here --call-limit 0",
             "fuzz here --count 0",
+            "gateway here --depth 0",
+            "gateway here --clients 0",
+            "gateway here --largest 0",
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}: {error}");

@@ -20,6 +20,7 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod fuzz;
+mod gateway;
 mod grant;
 mod hoard;
 mod idle;

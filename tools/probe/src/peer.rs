@@ -12,6 +12,7 @@ use crate::{
 use std::{
     collections::VecDeque,
     hash::{BuildHasher, Hasher, RandomState},
+    os::fd::BorrowedFd,
     sync::{
         atomic::{AtomicU32, AtomicU64, Ordering},
         LazyLock,
@@ -182,9 +183,23 @@ impl Peer {
 
     /// Waits until `deadline` for a new completion or event.
     fn wait_for_more(&mut self, deadline: Instant) -> Result<Wakeup> {
+        let wakeup = self.wait_for_more_or(deadline, None)?;
+        Ok(wakeup.unwrap_or(Wakeup::Timeout))
+    }
+
+    /// Waits like [`Self::wait_for_more`], or until `other` is readable. Returns `None` if only that
+    /// is.
+    fn wait_for_more_or(
+        &mut self,
+        deadline: Instant,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Wakeup>> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let wakeup = self.endpoint.wait(left)?;
-        if matches!(wakeup, Wakeup::Completion(Completion { id: SEND, .. })) {
+        let wakeup = self.endpoint.wait_or(left, other)?;
+        if matches!(
+            wakeup,
+            Some(Wakeup::Completion(Completion { id: SEND, .. }))
+        ) {
             // siw has been seen to report one more completion than there were Sends.
             self.sending = self.sending.saturating_sub(1);
         }
@@ -300,15 +315,31 @@ impl Peer {
 
     /// Waits for the next message or for the end of the connection.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Incoming> {
+        let incoming = self.receive_or(timeout, None)?;
+        Ok(incoming.unwrap_or(Incoming::Silence))
+    }
+
+    /// Waits like [`Self::receive`], or until `other` is readable. Returns `None` if only that is.
+    pub(crate) fn receive_or(
+        &mut self,
+        timeout: Duration,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Incoming>> {
         let deadline = Instant::now() + timeout;
         loop {
-            match self.wait(deadline)? {
-                Wakeup::Completion(done) if done.status != 0 => return Ok(Incoming::Closed),
-                Wakeup::Completion(Completion { id: SEND, .. }) => (),
-                Wakeup::Completion(done) => return self.take(done),
-                Wakeup::Event(_) => return Ok(Incoming::Closed),
-                Wakeup::Timeout => return Ok(Incoming::Silence),
-            }
+            let wakeup = match self.kept.pop_front() {
+                Some(kept) => Some(kept),
+                None => self.wait_for_more_or(deadline, other)?,
+            };
+            let incoming = match wakeup {
+                None => return Ok(None),
+                Some(Wakeup::Completion(done)) if done.status != 0 => Incoming::Closed,
+                Some(Wakeup::Completion(Completion { id: SEND, .. })) => continue,
+                Some(Wakeup::Completion(done)) => self.take(done)?,
+                Some(Wakeup::Event(_)) => Incoming::Closed,
+                Some(Wakeup::Timeout) => Incoming::Silence,
+            };
+            return Ok(Some(incoming));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
 };
 use std::{
     mem,
+    os::fd::{AsRawFd, BorrowedFd},
     ptr::{self, NonNull},
     rc::Rc,
     time::{Duration, Instant}, //
@@ -264,26 +265,41 @@ impl Endpoint {
 
     /// Waits for a completion or an event of the connection. Completions take precedence.
     pub(crate) fn wait(&self, timeout: Duration) -> Result<Wakeup> {
+        let wakeup = self.wait_or(timeout, None)?;
+        Ok(wakeup.unwrap_or(Wakeup::Timeout))
+    }
+
+    /// Waits like [`Self::wait`], or until `other` is readable. Returns `None` if only that is.
+    pub(crate) fn wait_or(
+        &self,
+        timeout: Duration,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Wakeup>> {
+        // poll ignores negative descriptors.
+        let other = other.map_or(-1, |fd| fd.as_raw_fd());
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(completion) = self.cq.poll()? {
-                return Ok(Wakeup::Completion(completion));
+                return Ok(Some(Wakeup::Completion(completion)));
             }
             self.cq.arm()?;
             // A completion that arrived before the queue was armed raises no event.
             if let Some(completion) = self.cq.poll()? {
-                return Ok(Wakeup::Completion(completion));
+                return Ok(Some(Wakeup::Completion(completion)));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let [completed, happened] = wait_readable([self.cq.fd(), self.id.fd()], left)?;
+            let fds = [self.cq.fd(), self.id.fd(), other];
+            let [completed, happened, readable] = wait_readable(fds, left)?;
             if completed {
                 self.cq.take_event()?;
             } else if happened {
                 if let Some(event) = self.id.next(Duration::ZERO)? {
-                    return Ok(Wakeup::Event(event));
+                    return Ok(Some(Wakeup::Event(event)));
                 }
+            } else if readable {
+                return Ok(None);
             } else if left.is_zero() {
-                return Ok(Wakeup::Timeout);
+                return Ok(Some(Wakeup::Timeout));
             }
         }
     }
