@@ -18,8 +18,8 @@ use svcrdma_proto::{chunk::Segment, cm};
 
 /// Make the RPC Call from standard input, and print the reply and where it arrived
 ///
-/// Make the RPC Call from standard input, and print as JSON the bytes of the reply, in hexadecimal,
-/// and where they arrived: inline or in the Reply chunk, and in the Write chunk.
+/// Prints JSON in every format. Its fields are the bytes of the reply, in hexadecimal, and where they
+/// arrived: inline or in the Reply chunk, and in the Write chunk.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Call {
     #[command(flatten)]

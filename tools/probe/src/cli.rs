@@ -32,12 +32,11 @@ asked, such as a refused connection; 2 the command line is wrong; 3 the test cou
 RDMA device, no route, no file, or an error on this side.
 
 With --format json, standard output is one JSON document with at least the fields schema (1), \
-command, outcome (good, finding, usage or untested) and error.";
+command, outcome (good, finding, usage or untested) and error; it is empty if an option is wrong.";
 
-/// Tests servers of RPC-over-RDMA as a client that builds its messages itself
+/// Tests servers of RPC-over-RDMA (RFC 8166)
 ///
-/// Tests servers of RPC-over-RDMA (RFC 8166) as a client that builds its messages itself and can
-/// violate the protocol on purpose.
+/// This client builds its messages itself and can violate the protocol on purpose.
 #[derive(Debug, Parser)]
 #[command(
     name = "rpcrdma-probe",

@@ -29,9 +29,8 @@ use std::{
 
 /// Keep as many WRITEs in flight as the server grants, and reconnect when a connection ends
 ///
-/// Keep as many WRITEs in flight as the server grants, each with a Read chunk and an unknown file
-/// handle, and reconnect when a connection ends. At the end, print the number of connections and
-/// Calls.
+/// Each WRITE has a Read chunk and an unknown file handle. At the end, the command prints the number
+/// of connections and Calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Hoard {
     #[command(flatten)]

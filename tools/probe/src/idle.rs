@@ -17,8 +17,7 @@ use std::io;
 
 /// Open connections and hold them until standard input ends
 ///
-/// Open connections, make a NULL Call and a GETATTR on each, and hold them until standard input
-/// ends.
+/// Makes a NULL Call and a GETATTR on each connection first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Idle {
     #[command(flatten)]

@@ -30,8 +30,7 @@ const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Make Calls at a given depth, and print their rate and response times
 ///
-/// Make Calls at a given depth, and print their rate and response times. The clock runs from the
-/// first Call to the last reply; all connections are established before.
+/// The clock runs from the first Call to the last reply; all connections are established before.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Load {
     #[command(flatten)]

@@ -23,9 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Let two peers with equal demand compete, and print how many Calls of each were answered
 ///
-/// Let two peers with equal demand compete, and print how many Calls of each were answered. The
-/// large peer keeps Calls in flight on several connections. The small one makes on one connection a
-/// Call for each answer to the large one.
+/// The large peer keeps Calls in flight on several connections. The small one makes on one
+/// connection a Call for each answer to the large one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Share {
     #[command(flatten)]

@@ -12,6 +12,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 /// The port of NFS over RPC-over-RDMA (RFC 8267, section 9).
 const PORT: u16 = 20049;
 
+/// The heading of the options that all commands share.
+const HEADING: &str = "Options of all commands";
+
 /// The options that all commands share.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Server {
@@ -19,19 +22,19 @@ pub(crate) struct Server {
     #[arg(value_name = "HOST[:PORT]")]
     host: String,
     /// Local address to connect from; the route determines it otherwise
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = HEADING)]
     from: Option<IpAddr>,
     /// Use an IPv4 address of the server
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    #[arg(short = '4', long, conflicts_with = "ipv6", help_heading = HEADING)]
     ipv4: bool,
     /// Use an IPv6 address of the server
-    #[arg(short = '6', long)]
+    #[arg(short = '6', long, help_heading = HEADING)]
     ipv6: bool,
     /// Connect to a server that is not on a network of this host
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     allow_remote: bool,
     /// Format of the results on standard output
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
     format: Format,
 }
 
