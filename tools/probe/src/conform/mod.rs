@@ -32,7 +32,7 @@ use self::{
 };
 use crate::{
     cli::Run,
-    error::{Error, Result},
+    error::Result,
     output::{Format, Output},
     peer,
     target::Server, //
@@ -126,8 +126,7 @@ impl Run for Conform {
         // A server that cannot be reached violates nothing.
         let mut peer = bench.first_peer()?;
         if let Some(file) = bench.file {
-            replies::fill_file(&mut peer, file)
-                .map_err(|error| Error::unavailable(error.to_string()))?;
+            replies::fill_file(&mut peer, file)?;
         }
         drop(peer);
         let mut report = Report::new(output);

@@ -237,11 +237,15 @@ fn fill(peer: &mut Peer, file: &str, offset: u64, data: &[u8]) -> Result {
     let reply = reply_to(peer, &message)?;
     let mut results = Results::new(xid, &reply.body)
         .ok_or_else(|| Error::new(format!("no results but {}", begin(&reply.body))))?;
-    let status = results.last_status();
-    require(
-        results.at(file).and_then(|()| results.write()) == Some(len),
-        format!("{file} cannot be written: NFS status {status}"),
-    )
+    match results.last_status() {
+        0 => require(
+            results.at(file).and_then(|()| results.write()) == Some(len),
+            format!("{file} was not written in full"),
+        ),
+        status => Err(Error::unavailable(format!(
+            "{file} cannot be written: NFS status {status}"
+        ))),
+    }
 }
 
 /// Returns `call` with `segments` as its first Read chunk.
