@@ -79,6 +79,38 @@ fn metrics_of_a_newer_module() {
         .says("# TYPE svcrdma_later untyped\nsvcrdma_later 42\n");
 }
 
+/// Returns the names of metrics of svcrdma in `text`, without the suffixes of histograms.
+fn names(text: &str) -> HashSet<String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c| !is_name(c));
+    let names = words.filter(|word| word.starts_with("svcrdma_"));
+    names
+        .map(|name| name.trim_end_matches("_bucket").to_owned())
+        .collect()
+}
+
+#[test]
+fn alerts_and_dashboard_use_metrics_that_exist() {
+    let host = Host::serving();
+    host.write(&format!("{SYSCTL}/latency_server"), "1 2 4\n");
+    let exist = names(&host.run(&["metrics"]).exits(0).out);
+    for (file, text) in [
+        (
+            "svcrdma.rules.yml",
+            include_str!("../../../monitoring/svcrdma.rules.yml"),
+        ),
+        (
+            "dashboard.json",
+            include_str!("../../../monitoring/dashboard.json"),
+        ),
+    ] {
+        let used = names(text);
+        assert!(used.len() > 5, "{file}");
+        let missing: Vec<&String> = used.difference(&exist).collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
+}
+
 #[test]
 fn metrics_say_that_svcrdma_does_not_serve() {
     for (host, server) in [
