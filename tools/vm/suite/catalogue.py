@@ -59,6 +59,7 @@ PACKAGES: list[tuple[str, float, list[str]]] = [
 ]
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
+    ("package.kernel", 600, ["--pool", "--kernel", "7.2"]),
     ("package.dkms-skip", 900, ["--pool", "--kernel", "7.2"]),
     ("package.dkms", 3600, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
 ]

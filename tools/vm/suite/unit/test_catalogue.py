@@ -136,4 +136,4 @@ class PackageTest(unittest.TestCase):
     def test_they_need_the_packages(self) -> None:
         built, others = catalogue.with_needed(catalogue.slow_package_tests(ALL), catalogue.builds(ALL))
         self.assertEqual(names(built), ["build.deb"])
-        self.assertEqual(len(others), 4)
+        self.assertEqual(names(others), names(catalogue.slow_package_tests(ALL)))
