@@ -29,6 +29,7 @@ mod manual;
 mod message;
 mod mix;
 mod output;
+mod params;
 mod peer;
 mod ping;
 mod rpc;

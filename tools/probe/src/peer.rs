@@ -4,8 +4,9 @@
 
 use crate::{
     error::{Error, Result},
-    ffi::{Completion, Endpoint, Event, Offer, Region, Wakeup, Window},
+    ffi::{Completion, Endpoint, Event, Region, Wakeup, Window},
     message::{Answer, Message},
+    params::offer,
     rpc,
     target::Target, //
 };
@@ -20,7 +21,8 @@ use std::{
     thread,
     time::{Duration, Instant}, //
 };
-use svcrdma_proto::cm;
+
+pub(crate) use crate::params::Params;
 
 /// The timeout of every wait for the server. Only a hung server makes the probe wait this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,44 +49,6 @@ pub(crate) fn set_pause(milliseconds: u64) {
 
 /// The work request ID of Sends. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
-
-/// The parameters of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Params {
-    /// The private data of the connection request.
-    pub(crate) private_data: Vec<u8>,
-    /// The size of a Receive buffer in bytes.
-    pub(crate) receive_size: usize,
-    /// The number of posted Receives.
-    pub(crate) receives: u32,
-    /// The minimum of Sends that can be in flight; the peer has at least as many slots as Receives.
-    pub(crate) sends: u32,
-    /// The number of RDMA Reads that the server may have in flight.
-    pub(crate) reads: u8,
-    /// The time after which either side sends a message again: 4.096 us times 2 to this power.
-    /// Without one, half a second.
-    pub(crate) ack_timeout: Option<u8>,
-}
-
-impl Default for Params {
-    /// Returns the parameters of the Linux client.
-    fn default() -> Self {
-        Self {
-            private_data: cm::Peer {
-                remote_invalidation: false,
-                send: 4096,
-                receive: 4096,
-            }
-            .private_data()
-            .to_vec(),
-            receive_size: 4096,
-            receives: 16,
-            sends: 1,
-            reads: 16,
-            ack_timeout: None,
-        }
-    }
-}
 
 /// Calls `f`, which connects, until the CM has chosen a free local port. On iWARP the ports are
 /// TCP's, which keeps used ports for a while.
@@ -401,16 +365,5 @@ impl Peer {
     /// Destroys the queue pair, after which nothing that the server sends is answered.
     pub(crate) fn destroy_qp(&mut self) {
         self.endpoint.destroy_qp();
-    }
-}
-
-/// Returns the connection request of a peer with these parameters.
-pub(crate) fn offer(params: &Params) -> Offer<'_> {
-    Offer {
-        private_data: &params.private_data,
-        reads: params.reads,
-        // 7 means forever: a server must not rely on its device to give up on a peer that posts no
-        // Receives.
-        rnr_retry: 7,
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     message::Message,
     missing,
     output::Format,
+    params,
     peer::{self, Params, Peer, PATIENCE},
     rpc,
     stage::Stage,
@@ -131,7 +132,7 @@ impl Scenario {
 
     fn response_once(&self) -> Result<Remains> {
         let endpoint = Endpoint::open_half(&self.target, PATIENCE)?;
-        endpoint.connect(&peer::offer(&Params::default()))?;
+        endpoint.connect(&params::offer(&Params::default()))?;
         match endpoint.wait(PATIENCE)? {
             // On iWARP the connection is established without an acknowledgement.
             Wakeup::Event(Event::Response(_) | Event::Established(_)) => {

@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     ReplyChunk,
     /// The server cannot send its reply, because no Receive is posted. This lasts until the
     /// connection ends, as the peer requests RNR retries without limit (see
-    /// [`crate::peer::offer`]).
+    /// [`crate::params::offer`]).
     NoReceive,
     /// As `NoReceive`, with more Calls than the server's send queue has room for replies.
     NoReceiveCalls,
