@@ -134,7 +134,13 @@ impl Host {
         if is_root() {
             // Another user may be unable to reach the program in its folder.
             let program = self.path("svcrdmactl");
-            fs::copy(env!("CARGO_BIN_EXE_svcrdmactl"), &program).expect("a copy");
+            // If this process wrote the file, children of other threads would have it open for
+            // writing, and it could not be run.
+            let copied = Command::new("cp")
+                .arg(env!("CARGO_BIN_EXE_svcrdmactl"))
+                .arg(&program)
+                .status();
+            assert!(copied.expect("cp runs").success());
             fs::set_permissions(self.0.path(), fs::Permissions::from_mode(0o755))
                 .expect("permissions");
             let args: Vec<_> = command.get_args().map(|arg| arg.to_owned()).collect();
