@@ -97,7 +97,7 @@ impl Quota {
     /// `share` returns the most pages of the connection; it is called only if the connection has
     /// pages.
     #[inline]
-    pub(crate) fn take(&self, call: Call, pages: usize, share: impl FnOnce() -> usize) -> Charged {
+    pub(crate) fn take(&self, call: Call, pages: usize, share: impl Fn() -> usize) -> Charged {
         // Not before the Calls that wait already.
         match !self.has_waiting.load(Relaxed) && self.charge(pages, share) {
             true => Charged::Ready(call),
@@ -139,7 +139,7 @@ impl Quota {
 
     /// Returns the next waiting Call that may be read, and charges its pages. After None the caller
     /// stops, and the thread that releases pages next starts the Calls.
-    pub(crate) fn next(&self, share: impl FnOnce() -> usize) -> Option<Call> {
+    pub(crate) fn next(&self, share: impl Fn() -> usize) -> Option<Call> {
         let mut line = self.line.lock();
         let pages = line.calls.front_mut().map(|call| call.sink_pages());
         let has_room = pages.is_some_and(|pages| self.charge(pages, share));
@@ -162,18 +162,20 @@ impl Quota {
     /// Charges `pages`. Returns false, and charges nothing, if the connection has no room for them.
     /// A connection without pages may have any number, so that it always makes progress.
     #[inline]
-    fn charge(&self, pages: usize, share: impl FnOnce() -> usize) -> bool {
+    fn charge(&self, pages: usize, share: impl Fn() -> usize) -> bool {
         let pages = count(pages);
-        let before = self.used.fetch_add(pages, Full);
-        if before <= 0 {
-            return true;
+        let mut used = self.used.load(Relaxed);
+        loop {
+            let wanted = used.saturating_add(pages);
+            // Never more than the share, not even for a moment: others add up the pages.
+            if used > 0 && wanted > i32::try_from(share()).unwrap_or(i32::MAX) {
+                return false;
+            }
+            match self.used.cmpxchg(used, wanted, Full) {
+                Ok(_) => return true,
+                Err(now) => used = now,
+            }
         }
-        let most = i32::try_from(share()).unwrap_or(i32::MAX);
-        let has_room = before.saturating_add(pages) <= most;
-        if !has_room {
-            self.used.fetch_sub(pages, Full);
-        }
-        has_room
     }
 }
 
