@@ -54,8 +54,8 @@ HOST = [
 ]
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
-    ("package.install", 240, []),
-    ("package.guard", 300, []),
+    ("package.install", 600, []),
+    ("package.guard", 900, []),
 ]
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
