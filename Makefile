@@ -85,7 +85,7 @@ test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
-test-packages: ## tests of the Debian packages, with those of DKMS that take an hour
+test-packages: ## tests of the Debian packages, with those of DKMS, which take long
 	@scripts/need-qemu
 	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
 

@@ -163,7 +163,8 @@ impl Signals {
         Self::default()
     }
 
-    /// Returns true if the next Send is signalled: if it `must` be, or if enough others were not.
+    /// Returns true if the next Send is signalled. It is if the caller needs its completion (`must`),
+    /// and if [`Self::MAX_UNSIGNALLED`] Sends before it were not.
     #[inline]
     pub fn next(&mut self, must: bool) -> bool {
         let signalled = must || self.unsignalled >= Self::MAX_UNSIGNALLED;

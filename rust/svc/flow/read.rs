@@ -206,12 +206,8 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
     let pages = call.sink_pages();
     match outcome {
         Outcome::Done => {
-            endpoint
-                .ledger
-                .tally
-                .latency
-                .reads
-                .count(call.reading.get());
+            let latency = &endpoint.ledger.tally.latency;
+            latency.reads.count(call.reading.get());
             match examine(&mut call) {
                 Ok(()) => return ready(&endpoint.connection, call),
                 Err(e) => refuse(&endpoint, call, e),

@@ -17,7 +17,7 @@ use std::io::{
 /// one.
 const SCHEMA: u64 = 1;
 
-/// What a command returns.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// The text, which ends with a newline unless it is empty.

@@ -9,7 +9,7 @@ pub(crate) struct CloseReason {
     pub(crate) number: u64,
     /// The beginning of the text, up to its detail.
     text: &'static str,
-    /// What to do about an abnormal close; nothing for a normal one.
+    /// The action after an abnormal close; None for a normal one.
     pub(crate) advice: Option<&'static str>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     /// The line in the table `connections`.
     pub(crate) row: Row,
     latencies: Option<Latencies>,
-    /// What was measured between two looks.
+    /// The rates between two looks.
     pub(crate) rates: Option<Rates>,
 }
 

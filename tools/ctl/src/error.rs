@@ -12,7 +12,7 @@ pub(crate) type Result<T = (), E = Error> = std::result::Result<T, E>;
 pub(crate) enum Kind {
     /// The command was understood and could not be carried out.
     Failed,
-    /// What the command asks for could not be found out.
+    /// The command could not find out the answer.
     Unknown,
 }
 

@@ -46,9 +46,9 @@ pub(crate) struct Finding {
     pub(crate) level: Level,
     /// Identifies the finding for programs.
     pub(crate) id: &'static str,
-    /// What was found.
+    /// The fault.
     pub(crate) text: String,
-    /// What to do.
+    /// The action that mends it.
     pub(crate) action: String,
 }
 

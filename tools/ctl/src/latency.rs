@@ -17,7 +17,7 @@ use serde_json::{
 };
 use std::collections::HashMap;
 
-/// What a histogram measures.
+/// The kind of time that a histogram has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Kind {
     /// From the receipt of a Call until its Reply is posted.

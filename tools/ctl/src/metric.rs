@@ -46,7 +46,7 @@ pub(crate) struct Metric {
 /// One line of a metric.
 #[derive(Clone, Debug)]
 struct Sample {
-    /// What follows the name of the metric.
+    /// The end of the name, behind that of the metric.
     suffix: &'static str,
     labels: Vec<(String, String)>,
     value: u64,

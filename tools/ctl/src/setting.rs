@@ -10,7 +10,7 @@ pub(crate) struct Setting {
     pub(crate) min: u64,
     pub(crate) max: u64,
     pub(crate) unit: &'static str,
-    /// What the setting does and when to change it.
+    /// The effect of the setting, and the reasons to change it.
     pub(crate) text: &'static str,
 }
 

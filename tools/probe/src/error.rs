@@ -27,7 +27,7 @@ enum Kind {
     Other,
 }
 
-/// What a failure says about the server.
+/// The meaning of a failure for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The server did something wrong, or did not answer as asked.

@@ -93,7 +93,7 @@ struct Measurement {
     tally: Mutex<Tally>,
 }
 
-/// What was measured so far.
+/// The measurements so far.
 struct Tally {
     /// Calls that were made.
     made: u64,

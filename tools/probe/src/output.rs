@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a command prints: lines of text, or one JSON document.
+//! The output of a command: lines of text, or one JSON document.
 //!
 //! A command passes each result to [`Output::line`] and to [`Output::set`]. The format decides which
 //! of them is printed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `check` looks at. Each function returns the findings of one subject.
+//! The subjects of `check`. Each function returns the findings of one subject.
 //!
 //! Taints of the kernel are no finding: each module from elsewhere sets one.
 

@@ -20,7 +20,7 @@ use crate::{
 
 /// The families of kernels for which the module is built and tested.
 const FAMILIES: [&str; 2] = ["7.3", "7.2"];
-/// What to do if rpcrdma was loaded before svcrdma.
+/// The action if rpcrdma was loaded before svcrdma.
 const SWITCH: &str = "stop nfs-server, unmount what is mounted with proto=rdma, modprobe -r rpcrdma, modprobe svcrdma, start nfs-server";
 
 /// Returns the findings.

@@ -96,7 +96,7 @@ const WORDS: &[&str] = &[
     "out of memory",
     "page allocation failure",
 ];
-/// What the first and the last line of a trace contain.
+/// Texts in the first and in the last line of a trace.
 const TRACE_BEGINS: &[&str] = &["cut here", "call trace", "blocked for more than"];
 const TRACE_ENDS: &[&str] = &["end trace", "</task>"];
 
@@ -126,7 +126,7 @@ fn default_path() -> PathBuf {
     PathBuf::from(format!("svcrdma-report-{}.tar.gz", now.as_secs()))
 }
 
-/// What the archive will hold.
+/// The content of the archive.
 struct Report<'a> {
     system: &'a System,
     mask: Option<Mask>,

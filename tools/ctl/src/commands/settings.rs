@@ -38,14 +38,14 @@ use std::{
 
 /// The file that keeps settings.
 const KEPT: &str = "/etc/sysctl.d/90-svcrdma.conf";
-/// Where else sysctl(8) reads settings.
+/// The folders that sysctl(8) reads.
 const FOLDERS: [&str; 4] = [
     "/etc/sysctl.d",
     "/run/sysctl.d",
     "/usr/local/lib/sysctl.d",
     "/usr/lib/sysctl.d",
 ];
-/// What the lines of settings begin with.
+/// The beginning of the lines of settings.
 const PREFIX: &str = "sunrpc.svcrdma.";
 
 /// Runs a subcommand.

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &cli::Top, system: &System, json: bool) -> Result<Answer
     ))
 }
 
-/// What was seen at one time.
+/// The state of the server at one time.
 struct Look {
     at: Instant,
     values: Values,
@@ -191,7 +191,7 @@ impl Frame {
     }
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Quit,

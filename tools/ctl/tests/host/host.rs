@@ -166,7 +166,7 @@ fn is_root() -> bool {
         .unwrap_or(false)
 }
 
-/// What the program has printed, and its exit status.
+/// The output of the program, and its exit status.
 pub(crate) struct Done {
     pub(crate) status: i32,
     pub(crate) out: String,

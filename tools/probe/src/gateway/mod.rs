@@ -36,11 +36,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Relay RPC messages between TCP clients and the server, until it is killed
 ///
-/// Any RPC client can so reach the transport. Each TCP client has its own RDMA connection. Calls longer than the inline
-/// threshold are sent as position-zero Read chunks, each Call offers a Reply chunk, and Calls of the
-/// server (RFC 8167) go to the client over its TCP connection. Messages are never split into Read
-/// and Write chunks of their data. A client that sends a bad record is disconnected, with a line on
-/// standard error.
+/// Any RPC client can reach the server this way. Each TCP client has its own RDMA connection. Calls
+/// longer than the inline threshold are sent as position-zero Read chunks, each Call offers a Reply
+/// chunk, and Calls of the server (RFC 8167) go to the client over its TCP connection. Messages are
+/// never split into Read and Write chunks of their data. A client that sends a bad record is
+/// disconnected, with a line on standard error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gateway {
     #[command(flatten)]
