@@ -50,11 +50,26 @@ use crossterm::{
     },
 };
 use serde_json::json;
+use signal_hook::{
+    consts::{
+        SIGHUP,
+        SIGINT,
+        SIGTERM, //
+    },
+    flag, //
+};
 use std::{
     io::{
         self,
         IsTerminal,
         Write, //
+    },
+    sync::{
+        atomic::{
+            AtomicBool,
+            Ordering, //
+        },
+        Arc, //
     },
     thread,
     time::{
@@ -63,6 +78,8 @@ use std::{
     },
 };
 
+/// The longest time after which a signal ends `top`.
+const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(200);
 const KEYS: &str = "q quit   sort by: m memory  r rate  a age  l latency";
 /// Returns the text of a rate.
 type Text = fn(u64) -> String;
@@ -214,6 +231,10 @@ fn action(code: KeyCode, modifiers: KeyModifiers) -> Option<Action> {
 /// Shows frames in the terminal.
 fn live(args: &cli::Top, system: &System) -> Result<Answer> {
     let failed = |error: io::Error| Error::failed("terminal", format!("terminal: {error}"));
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
+    }
     let mut screen = Screen::enter().map_err(failed)?;
     let mut view = args.view;
     let mut before: Option<Look> = None;
@@ -227,7 +248,7 @@ fn live(args: &cli::Top, system: &System) -> Result<Answer> {
             Err(error) => (vec![error.text], None),
         };
         screen.draw(&lines).map_err(failed)?;
-        match wait(Duration::from_secs_f64(args.interval)).map_err(failed)? {
+        match wait(Duration::from_secs_f64(args.interval), &ended).map_err(failed)? {
             Some(Action::Quit) => return Ok(Answer::default()),
             // The rates of the next frame are of a longer time.
             Some(Action::Sort(sort)) => {
@@ -239,13 +260,20 @@ fn live(args: &cli::Top, system: &System) -> Result<Answer> {
     }
 }
 
-/// Waits for a key that asks for something, or for the end of `time`.
-fn wait(time: Duration) -> io::Result<Option<Action>> {
+/// Waits for a key that asks for something, for a signal, which sets `ended`, or for the end of
+/// `time`.
+fn wait(time: Duration, ended: &AtomicBool) -> io::Result<Option<Action>> {
     let end = Instant::now() + time;
     loop {
+        if ended.load(Ordering::Relaxed) {
+            return Ok(Some(Action::Quit));
+        }
         let left = end.saturating_duration_since(Instant::now());
-        if !event::poll(left)? {
-            return Ok(None);
+        if !event::poll(left.min(LOOK_FOR_SIGNALS))? {
+            if left <= LOOK_FOR_SIGNALS {
+                return Ok(None);
+            }
+            continue;
         }
         if let Event::Key(key) = event::read()? {
             let action = action(key.code, key.modifiers);
