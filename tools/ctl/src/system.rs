@@ -161,10 +161,28 @@ impl System {
         (mode != "none").then(|| mode.to_owned())
     }
 
-    /// Returns true if the kernel loads signed modules only.
-    pub(crate) fn needs_signatures(&self) -> bool {
+    /// Returns what makes the kernel load signed modules only, or nothing if it loads others as well.
+    pub(crate) fn needs_signatures(&self) -> Option<String> {
         let enforced = self.root.line("/sys/module/module/parameters/sig_enforce");
-        enforced.as_deref() == Some("Y") || self.lockdown().is_some()
+        match self.lockdown() {
+            Some(mode) => Some(format!("lockdown ({mode})")),
+            None => (enforced.as_deref() == Some("Y")).then(|| "module.sig_enforce".to_owned()),
+        }
+    }
+
+    /// Returns true if the kernel has a key of `signer`, the name of its certificate. Returns nothing if
+    /// its keys cannot be seen.
+    pub(crate) fn knows_key(&self, signer: &str) -> Option<bool> {
+        let text = self.root.read("/proc/keys").ok()?;
+        let mut keys = text
+            .lines()
+            .filter_map(|line| Some(line.split_once(" asymmetri ")?.1))
+            .peekable();
+        keys.peek()?;
+        // The description is the name, perhaps after that of an organisation, and the identifier:
+        // x509_key_preparse() of crypto/asymmetric_keys/x509_public_key.c.
+        let name = format!(" {signer}: ");
+        Some(keys.any(|key| format!(" {key}").contains(&name)))
     }
 
     /// Returns why a file of svcrdma cannot be read, and what to do.

@@ -5,7 +5,7 @@
 //! Taints of the kernel are no finding: each module from elsewhere sets one.
 
 mod load;
-mod module;
+pub(crate) mod module;
 mod service;
 
 use crate::{

@@ -11,12 +11,16 @@ use crate::{
         Finding,
         Level, //
     },
-    modules::Modules,
+    modules::{
+        self,
+        Modules, //
+    },
     system::{
         Server,
         System, //
     },
 };
+use std::path::Path;
 
 /// The families of kernels for which the module is built and tested.
 const FAMILIES: [&str; 2] = ["7.3", "7.2"];
@@ -30,7 +34,7 @@ pub(crate) fn findings(system: &System) -> Vec<Finding> {
         serving(system, &modules),
         family(system),
         replaced(&modules),
-        unsigned(system, &modules),
+        installed_signature(system, &modules),
         other_build(system, &modules),
     ];
     found.into_iter().flatten().collect()
@@ -95,33 +99,37 @@ fn replaced(modules: &Modules<'_>) -> Option<Finding> {
     ))
 }
 
-/// Checks that the kernel will load the installed module.
-fn unsigned(system: &System, modules: &Modules<'_>) -> Option<Finding> {
-    let file = modules
-        .file("svcrdma")
-        .filter(|_| system.needs_signatures())?;
-    if modules.field(&file, "vermagic").is_none() {
+/// Checks that the kernel accepts the signature of the installed module.
+fn installed_signature(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    signature(system, &system.root.path(&modules.file("svcrdma")?))
+}
+
+/// Checks that the kernel accepts the signature of the module file `path`, if it loads signed modules
+/// only.
+pub(crate) fn signature(system: &System, path: &Path) -> Option<Finding> {
+    let why = system.needs_signatures()?;
+    let file = path.display();
+    if modules::field_of(path, "vermagic").is_none() {
         let text = format!("the signature of {file} cannot be read");
+        let action = "install kmod, and look at the file";
         return Some(Finding::new(
             Level::Unknown,
             "unsigned-module",
             text,
-            "install kmod, and look at the file",
+            action,
         ));
     }
-    if modules.field(&file, "signer").is_some() {
-        return None;
-    }
-    let why = match system.lockdown() {
-        Some(mode) => format!("lockdown ({mode})"),
-        None => "module.sig_enforce".to_owned(),
+    let Some(signer) = modules::field_of(path, "signer") else {
+        let text = format!("{file} has no signature, and {why} allows signed modules only");
+        let action = "sign it with an enrolled key";
+        return Some(broken("unsigned-module", text, action));
     };
-    let text = format!("{file} has no signature, and {why} allows signed modules only");
-    Some(broken(
-        "unsigned-module",
-        text,
-        "sign it with an enrolled key",
-    ))
+    (!system.knows_key(&signer)?).then(|| {
+        let text = format!(
+            "{file} is signed by {signer:?}, the kernel has no key of that name, and {why} requires one"
+        );
+        broken("unknown-key", text, "mokutil --import its key, and reboot")
+    })
 }
 
 /// Checks that the loaded module is the installed one.

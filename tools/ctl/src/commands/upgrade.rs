@@ -5,6 +5,7 @@
 use super::check;
 use crate::{
     answer::Answer,
+    checks::module::signature,
     cli,
     error::{
         Error,
@@ -226,11 +227,7 @@ fn module(args: &cli::Upgrade, system: &System) -> Option<Finding> {
             "install the module for this kernel",
         ));
     }
-    let is_signed = modules::field_of(&file, "signer").is_some();
-    (system.needs_signatures() && !is_signed).then(|| {
-        let text = format!("{name} has no signature, and this kernel loads signed modules only");
-        broken("unsigned-module", text, "sign it with an enrolled key")
-    })
+    signature(system, &file)
 }
 
 /// Returns true if a file has the name of the module, compressed or not.

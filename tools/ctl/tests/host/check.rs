@@ -247,23 +247,28 @@ fn another_rdma_stack_replaces_the_kernels() {
 }
 
 #[test]
-fn unsigned_module_under_lockdown() {
+fn signatures_under_lockdown() {
     let host = Host::without_server();
     host.write(
         "sys/kernel/security/lockdown",
         "none [integrity] confidentiality\n",
     );
     let module = format!("{MODULES}/updates/svcrdma/svcrdma.ko.xz");
-    host.run(&["check"]).exits(2).says(&format!(
-        "broken   unsigned-module: /{module} has no signature, and lockdown (integrity) allows signed modules only: sign it"
-    ));
+    host.run(&["check"]).exits(2).says(
+        "/updates/svcrdma/svcrdma.ko.xz has no signature, and lockdown (integrity) allows signed modules only: sign it",
+    );
     let text = host.read(&module);
     host.write(&module, &format!("{text}signer=my modules\n"));
-    assert!(!host
-        .run(&["check"])
-        .exits(2)
-        .out
-        .contains("unsigned-module"));
+    // The keys of the kernel cannot be seen.
+    assert!(!host.run(&["check"]).exits(2).out.contains("module: /"));
+    let others = "20bb28c8 I------     1 perm 1f010000     0     0 asymmetri Debian Secure Boot CA: 6ccece7e4c6c: X509.rsa 7e4c6c []\n";
+    host.write("proc/keys", others);
+    host.run(&["check"]).exits(2).says(
+        "/updates/svcrdma/svcrdma.ko.xz is signed by \"my modules\", the kernel has no key of that name, and lockdown (integrity) requires one: mokutil --import",
+    );
+    let ours = others.replace("Debian Secure Boot CA", "my modules");
+    host.write("proc/keys", &format!("{others}{ours}"));
+    assert!(!host.run(&["check"]).exits(2).out.contains("unknown-key"));
     host.write(&module, "no module\n");
     host.run(&["check"])
         .exits(2)
