@@ -56,6 +56,8 @@ HOST = [
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
     ("package.guard", 900, []),
+    ("package.lockdown", 600, []),
+    ("package.upgrade", 600, []),
 ]
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
