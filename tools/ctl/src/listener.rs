@@ -40,9 +40,7 @@ impl Listener {
             let text = |title| row.text(title).map(str::to_owned);
             let address = text("address");
             Self {
-                port: address
-                    .as_deref()
-                    .and_then(|address| address.rsplit_once(':')?.1.parse().ok()),
+                port: address.as_deref().and_then(port),
                 address,
                 state: text("state"),
                 net: row.number("net"),
@@ -91,5 +89,24 @@ impl Listener {
             "net": self.net,
             "columns": self.columns,
         })
+    }
+}
+
+/// Returns the port in `ADDRESS:PORT`, or in `ADDRESS:PORT%INTERFACE` of a link-local address.
+fn port(address: &str) -> Option<u64> {
+    let (_, port) = address.rsplit_once(':')?;
+    let port = port.split_once('%').map_or(port, |(port, _)| port);
+    port.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_addresses() {
+        assert_eq!(port("0.0.0.0:20049"), Some(20049));
+        assert_eq!(port("[fe80::2]:20049%3"), Some(20049));
+        assert_eq!(port("nothing"), None);
     }
 }

@@ -3,15 +3,27 @@
 //! Masks of addresses: each address becomes `peer1`, `peer2` and so on, the same in all texts.
 
 use std::{
-    collections::HashMap,
+    collections::{
+        HashMap,
+        HashSet, //
+    },
     net::IpAddr, //
 };
 
 /// The addresses that were found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Mask(HashMap<IpAddr, usize>);
+pub(crate) struct Mask {
+    numbers: HashMap<IpAddr, usize>,
+    /// Texts that look like addresses.
+    kept: HashSet<IpAddr>,
+}
 
 impl Mask {
+    /// Leaves `text` as it is wherever it occurs, although it may look like an address.
+    pub(crate) fn keep(&mut self, text: &str) {
+        self.kept.extend(text.parse::<IpAddr>());
+    }
+
     /// Returns `text` with all addresses replaced. Ports stay, and so do addresses that name no
     /// host, such as `0.0.0.0`.
     pub(crate) fn apply(&mut self, text: &str) -> String {
@@ -51,13 +63,18 @@ impl Mask {
             None => (stem, &token[stem.len()..]),
         };
         match host.parse::<IpAddr>() {
-            Ok(address) if !address.is_unspecified() && !address.is_loopback() => {
-                let next = self.0.len() + 1;
-                let number = *self.0.entry(address.to_canonical()).or_insert(next);
+            Ok(address) if self.hides(&address) => {
+                let next = self.numbers.len() + 1;
+                let number = *self.numbers.entry(address.to_canonical()).or_insert(next);
                 format!("peer{number}{rest}")
             }
             _ => token.to_owned(),
         }
+    }
+
+    /// Returns true for addresses that name a host.
+    fn hides(&self, address: &IpAddr) -> bool {
+        !address.is_unspecified() && !address.is_loopback() && !self.kept.contains(address)
     }
 }
 
@@ -98,5 +115,14 @@ mod tests {
         ] {
             assert_eq!(mask.apply(text), text);
         }
+    }
+
+    #[test]
+    fn versions_stay() {
+        let mut mask = Mask::default();
+        mask.keep("229.1.123.0");
+        mask.keep("16.35.4506");
+        let text = "229.1.123.0 16.35.4506 229.1.123.1";
+        assert_eq!(mask.apply(text), "229.1.123.0 16.35.4506 peer1");
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn findings(system: &System) -> Vec<Finding> {
 fn serving(system: &System, modules: &Modules<'_>) -> Option<Finding> {
     let server = system.server();
     if server == Server::Ours {
-        return None;
+        return not_installed(system, modules);
     }
     let is_kernels = server == Server::Kernels;
     let text = match is_kernels {
@@ -70,6 +70,17 @@ fn serving(system: &System, modules: &Modules<'_>) -> Option<Finding> {
         ));
     }
     Some(broken(id, text, "modprobe svcrdma"))
+}
+
+/// Checks that the server is the same after the next boot.
+fn not_installed(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    if modules.file("svcrdma").is_some() || family(system).is_some() {
+        return None;
+    }
+    let kernel = system.kernel();
+    let text = format!("svcrdma serves, but no module is installed for kernel {kernel}, so that rpcrdma serves after the next boot");
+    let action = format!("install svcrdma-modules-{kernel} or svcrdma-dkms");
+    Some(warning("not-installed", text, action))
 }
 
 /// Checks that the kernel is one of those that are supported.

@@ -122,7 +122,9 @@ fn listeners(system: &System) -> Metric {
         "1 if clients can connect to the listener, 0 if its device is lost.",
     );
     if system.server() == Server::Ours {
-        for listener in Listener::all(system).unwrap_or_default() {
+        let listeners = Listener::all(system).unwrap_or_default().into_iter();
+        // Those that nfsd is closing have no address any more.
+        for listener in listeners.filter(|listener| listener.address.is_some()) {
             let net = listener.net.map(|net| net.to_string()).unwrap_or_default();
             let up = listener.state.as_deref() == Some("listening");
             metric.push(

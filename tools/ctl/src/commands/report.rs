@@ -70,6 +70,8 @@ const FOLDERS: &[&str] = &[
     "/sys/module/svcrdma/parameters",
     "/proc/sys/sunrpc/svc_rdma",
 ];
+/// The folder of the RDMA devices.
+const DEVICES: &str = "/sys/class/infiniband";
 /// Files of each RDMA device and of each of its ports.
 const DEVICE: &[&str] = &["node_type", "fw_ver", "hca_type", "board_id", "hw_rev"];
 const PORT: &[&str] = &["state", "phys_state", "link_layer", "rate"];
@@ -137,8 +139,20 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Keeps the mask from versions of firmware, which may look like addresses.
+    fn keep_versions(&mut self) {
+        let Some(mask) = &mut self.mask else {
+            return;
+        };
+        for device in self.system.root.names(DEVICES).unwrap_or_default() {
+            let version = self.system.root.line(&format!("{DEVICES}/{device}/fw_ver"));
+            mask.keep(&version.unwrap_or_default());
+        }
+    }
+
     /// Collects all files.
     fn collect(&mut self) {
+        self.keep_versions();
         self.add(
             "status.json",
             &format!("{}\n", status::run(self.system).object("status")),
@@ -189,9 +203,8 @@ impl Report<'_> {
 
     /// Adds what the kernel shows of the RDMA devices. Their GUIDs and GIDs are left out.
     fn copy_devices(&mut self) {
-        let class = "/sys/class/infiniband";
-        for device in self.system.root.names(class).unwrap_or_default() {
-            let folder = format!("{class}/{device}");
+        for device in self.system.root.names(DEVICES).unwrap_or_default() {
+            let folder = format!("{DEVICES}/{device}");
             DEVICE
                 .iter()
                 .for_each(|name| self.copy(&format!("{folder}/{name}")));

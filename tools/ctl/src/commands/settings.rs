@@ -45,6 +45,8 @@ const FOLDERS: [&str; 4] = [
     "/usr/local/lib/sysctl.d",
     "/usr/lib/sysctl.d",
 ];
+/// The first line of that file.
+const WRITTEN: &str = "# Written by svcrdmactl settings persist.";
 /// The beginning of the lines of settings.
 const PREFIX: &str = "sunrpc.svcrdma.";
 
@@ -198,44 +200,83 @@ fn persist(system: &System, names: &[String]) -> Result<Answer> {
         let text = format!("{RELEASE} is an action and cannot be kept");
         return Err(Error::failed("refused", text));
     }
-    let mut kept = match names {
-        [] => BTreeMap::new(),
-        _ => kept(system, KEPT),
-    };
     let all = names.is_empty();
-    for setting in named(names)?
-        .into_iter()
-        .filter(|setting| setting.name != RELEASE)
-    {
-        let value = values.get(setting.name);
-        if let Some(value) = value.filter(|value| !all || *value != setting.default) {
-            kept.insert(setting.name.to_owned(), value.to_string());
-        }
+    let chosen = named(names)?;
+    let to_keep = chosen.iter().filter_map(|setting| {
+        let value = values.get(setting.name)?;
+        let is_kept = setting.name != RELEASE && (!all || value != setting.default);
+        is_kept.then_some((setting.name, value))
+    });
+    let before = system.root.read(KEPT).unwrap_or_default();
+    let is_replaced = |name: &str| all || chosen.iter().any(|setting| setting.name == name);
+    let content = with_settings(&before, is_replaced, &to_keep.collect());
+    let kept = settings_in(&content);
+    write(system, &content)?;
+    Ok(persisted(&overruled(system, &kept), &kept))
+}
+
+/// Returns the lines of a file of sysctl(8), with `settings` instead of those that are replaced.
+fn with_settings(
+    before: &str,
+    is_replaced: impl Fn(&str) -> bool,
+    settings: &BTreeMap<&str, u64>,
+) -> String {
+    let others = before
+        .lines()
+        .filter(|line| !setting_of(line).is_some_and(|(name, _)| is_replaced(&name)));
+    let mut lines: Vec<String> = others.map(str::to_owned).collect();
+    if before.is_empty() && !settings.is_empty() {
+        lines.push(WRITTEN.to_owned());
     }
-    write(system, &kept)?;
-    let overruled = overruled(system, &kept);
+    let kept = settings.iter();
+    lines.extend(kept.map(|(name, value)| format!("{PREFIX}{name} = {value}")));
+    if lines.iter().all(|line| line == WRITTEN) {
+        lines.clear();
+    }
+    let mut content = String::new();
+    for line in lines {
+        content += &line;
+        content.push('\n');
+    }
+    content
+}
+
+/// Returns the answer after the file was written.
+fn persisted(overruled: &[(String, String)], kept: &BTreeMap<String, String>) -> Answer {
     let mut text = format!("{KEPT}: {}\n", plural(kept.len() as u64, "setting"));
-    for (file, name) in &overruled {
+    for (file, name) in overruled {
         text += &format!("{file} sets {name} too, and is applied later: remove the line there\n");
+    }
+    let invalid: Vec<&String> = kept
+        .iter()
+        .filter(|(name, value)| !is_valid(name, value))
+        .map(|(name, _)| name)
+        .collect();
+    for name in &invalid {
+        text += &format!(
+            "{KEPT} sets {name} to what svcrdma refuses: svcrdmactl settings persist {name}\n"
+        );
     }
     let overruled: Vec<Value> = overruled
         .iter()
         .map(|(file, name)| json!({"file": file, "name": name}))
         .collect();
-    Ok(Answer::new(
-        text,
-        json!({"file": KEPT, "kept": kept, "overruled": overruled}),
-    ))
+    let json = json!({"file": KEPT, "kept": kept, "overruled": overruled, "invalid": invalid});
+    Answer::new(text, json)
 }
 
-/// Writes the file, or removes it if no setting is to be kept.
-fn write(system: &System, kept: &BTreeMap<String, String>) -> Result {
+/// Returns true unless the module refuses the value, or has no such setting.
+fn is_valid(name: &str, value: &str) -> bool {
+    let value = value.parse::<u64>();
+    setting::find(name).is_some_and(|setting| {
+        value.is_ok_and(|value| (setting.min..=setting.max).contains(&value))
+    })
+}
+
+/// Writes the file, or removes it if nothing is left in it.
+fn write(system: &System, content: &str) -> Result {
     let path = system.root.path(KEPT);
-    let mut content = "# Written by svcrdmactl settings persist.\n".to_owned();
-    for (name, value) in kept {
-        content += &format!("{PREFIX}{name} = {value}\n");
-    }
-    let written = match kept.is_empty() {
+    let written = match content.is_empty() {
         true => match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -251,18 +292,17 @@ fn write(system: &System, kept: &BTreeMap<String, String>) -> Result {
     })
 }
 
-/// Returns the settings that a file of sysctl(8) sets.
-fn kept(system: &System, path: &str) -> BTreeMap<String, String> {
-    let text = system.root.read(path).unwrap_or_default();
-    let settings = text.lines().filter_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        let key = key.trim().trim_start_matches('-').replace('/', ".");
-        Some((
-            key.strip_prefix(PREFIX)?.to_owned(),
-            value.trim().to_owned(),
-        ))
-    });
-    settings.collect()
+/// Returns the name and the value of a setting of ours in a line of a file of sysctl(8).
+fn setting_of(line: &str) -> Option<(String, String)> {
+    let (key, value) = line.split_once('=')?;
+    let key = key.trim().trim_start_matches('-').replace('/', ".");
+    let name = key.strip_prefix(PREFIX)?.to_owned();
+    Some((name, value.trim().to_owned()))
+}
+
+/// Returns the settings in the content of a file of sysctl(8).
+fn settings_in(content: &str) -> BTreeMap<String, String> {
+    content.lines().filter_map(setting_of).collect()
 }
 
 /// Returns files that are applied after ours and set the same settings to other values. sysctl(8)
@@ -279,7 +319,8 @@ fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Vec<(String, S
     files.push("/etc/sysctl.conf".to_owned());
     let mut found = Vec::new();
     for file in files {
-        for (name, value) in kept(system, &file) {
+        let content = system.root.read(&file).unwrap_or_default();
+        for (name, value) in settings_in(&content) {
             if ours.get(&name).is_some_and(|our| *our != value) {
                 found.push((file.clone(), name));
             }

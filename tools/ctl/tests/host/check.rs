@@ -247,6 +247,17 @@ fn another_rdma_stack_replaces_the_kernels() {
 }
 
 #[test]
+fn no_module_is_installed() {
+    let host = Host::serving();
+    host.remove("lib/modules");
+    finds(
+        &host,
+        1,
+        "warning  not-installed: svcrdma serves, but no module is installed for kernel 7.3.4+deb13-amd64, so that rpcrdma serves after the next boot: install svcrdma-modules-7.3.4+deb13-amd64 or svcrdma-dkms\n",
+    );
+}
+
+#[test]
 fn signatures_under_lockdown() {
     let host = Host::without_server();
     host.write(

@@ -114,6 +114,24 @@ fn settings_are_kept_if_they_differ_from_the_defaults() {
 }
 
 #[test]
+fn other_lines_of_the_file_stay() {
+    let host = Host::serving();
+    let others = "# ticket 12\nvm.swappiness = 1\n-sunrpc/svcrdma/credits = 5000\n";
+    host.write(KEPT, others);
+    host.run(&["settings", "persist", "stall_seconds"])
+        .exits(0)
+        .says("90-svcrdma.conf: 2 settings\n")
+        .says("90-svcrdma.conf sets credits to what svcrdma refuses: svcrdmactl settings persist credits\n");
+    let kept = host.read(KEPT);
+    assert_eq!(kept, format!("{others}sunrpc.svcrdma.stall_seconds = 77\n"));
+    host.run(&["settings", "persist"]).exits(0);
+    assert_eq!(
+        host.read(KEPT),
+        "# ticket 12\nvm.swappiness = 1\nsunrpc.svcrdma.stall_seconds = 77\n"
+    );
+}
+
+#[test]
 fn what_cannot_be_kept_changes_nothing() {
     let host = Host::serving();
     host.run(&["settings", "persist", "release"])
