@@ -85,7 +85,7 @@ impl Arrivals {
 pub struct Credits {
     /// The largest grant that the next Reply may carry.
     grant: u32,
-    /// The limit at the time of the last Reply.
+    /// The limit at the time of the last Reply; before the first one, the initial grant.
     limit: u32,
     /// Credits that Receive buffers back.
     backed: u32,
@@ -114,7 +114,8 @@ impl Credits {
         let grant = START.min(limit).max(1);
         let credits = Self {
             grant,
-            limit,
+            // The first Reply brings the limit, which is lower for peers that are not validated.
+            limit: grant,
             backed: grant,
             ended: 0,
             peak: 0,
@@ -372,6 +373,19 @@ mod tests {
             credits.on_end();
         }
         granted
+    }
+
+    #[test]
+    fn no_buffers_are_made_before_the_first_reply() {
+        let mut credits = begin(LIMIT);
+        for _ in 0..START {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
+        assert_eq!((credits.look(), credits.wanted()), (START, START));
+        assert!(!credits.asks_for_more());
+        // The peer is validated with its first Reply.
+        credits.on_reply(LIMIT);
+        assert!(credits.asks_for_more() && credits.wanted() > START);
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.len == self.slots.len()
     }
 
+    /// Returns the number of empty slots.
+    pub fn left(&self) -> usize {
+        self.slots.len().saturating_sub(self.len)
+    }
+
     /// Pushes `item` at the end.
     ///
     /// # Errors
@@ -76,6 +81,21 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.head = self.behind(self.head);
         self.len = self.len.wrapping_sub(1);
         Some(item)
+    }
+
+    /// Removes the items for which `is_gone` returns true, and passes them to `gone`. The other items
+    /// keep their order.
+    pub fn remove_if(&mut self, mut is_gone: impl FnMut(&T) -> bool, mut gone: impl FnMut(T)) {
+        for _ in 0..self.len {
+            let Some(item) = self.pop() else {
+                return;
+            };
+            match is_gone(&item) {
+                true => gone(item),
+                // `pop()` has made room.
+                false => drop(self.push(item)),
+            }
+        }
     }
 
     /// Returns all items in unspecified order.
@@ -108,6 +128,25 @@ mod tests {
 
     fn ring(slots: usize) -> Ring<Vec<Option<u32>>> {
         Ring::new((0..slots).map(|_| None).collect())
+    }
+
+    #[test]
+    fn removed_items_leave_the_others_in_order() {
+        let mut ring = ring(4);
+        // The items wrap around the end of the slots.
+        assert_eq!(
+            (ring.push(0), ring.pop(), ring.left()),
+            (Ok(()), Some(0), 4)
+        );
+        assert!((1..=4).all(|item| ring.push(item).is_ok()));
+        let mut gone = Vec::new();
+        ring.remove_if(|item| item % 2 == 0, |item| gone.push(item));
+        assert_eq!((gone, ring.len(), ring.left()), (vec![2, 4], 2, 2));
+        assert_eq!(ring.push(5), Ok(()));
+        assert_eq!(
+            [(); 4].map(|()| ring.pop()),
+            [Some(1), Some(3), Some(5), None]
+        );
     }
 
     #[test]

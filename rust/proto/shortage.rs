@@ -37,6 +37,15 @@ impl Queue {
         self.left = self.left.wrapping_add(pages);
     }
 
+    /// Notes that a Call of `pages` pages, which had Calls of `ahead` pages before it, is gone from the
+    /// queue without having had its turn. The time for which the others have waited does not change.
+    pub fn remove(&mut self, ahead: u32, pages: u32) {
+        let late = self.mark.wrapping_sub(self.left);
+        if self.looks > 0 && ahead < late {
+            self.mark = self.mark.wrapping_sub(pages.min(late));
+        }
+    }
+
     /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls
     /// that have waited for [`INTERVALS`].
     pub fn look(&mut self, waiting: u32) -> u32 {
@@ -180,6 +189,25 @@ mod tests {
             assert_eq!(queue.look(waiting), 0, "{turn}");
             queue.leave(waiting);
         }
+    }
+
+    #[test]
+    fn removed_calls_do_not_change_the_lateness_of_others() {
+        let mut queue = Queue::default();
+        assert_eq!([(); 3].map(|()| queue.look(300)), [0, 0, 300]);
+        // A Call that waited at the mark, behind another one, and one that came later.
+        queue.remove(100, 50);
+        assert_eq!(queue.look(300), 250);
+        queue.remove(260, 40);
+        assert_eq!(queue.look(260), 250);
+        // No Call has had its turn, so the patience is used up.
+        assert_eq!(queue.patience(), 0);
+        queue.remove(0, 250);
+        assert_eq!(queue.look(10), 0);
+        // Without a mark nothing is late.
+        let mut queue = Queue::default();
+        queue.remove(0, 100);
+        assert_eq!([(); 3].map(|()| queue.look(50)), [0, 0, 50]);
     }
 
     #[test]

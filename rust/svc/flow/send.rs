@@ -190,7 +190,7 @@ fn eligible<'a>(call: &'a Call, results: &'a Results<'a>) -> impl Iterator<Item 
 }
 
 /// Queues the RDMA_ERROR `answer` for a message that nfsd does not get. [`Answer::Drop`] queues
-/// nothing. Closes the connection if the pool has no send buffer.
+/// nothing. Closes the connection if neither it nor the pool has a send buffer.
 ///
 /// # Context
 ///
@@ -200,7 +200,9 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     }
     let connection = &endpoint.connection;
-    let Some(mut reply) = connection.domain.pool.answer() else {
+    // Its own contexts first: all connections share those of the pool.
+    let idle = endpoint.ledger.contexts.take();
+    let Some(mut reply) = idle.or_else(|| connection.domain.pool.answer()) else {
         connection.close(CloseReason::NoMemory);
         return;
     };

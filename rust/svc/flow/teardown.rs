@@ -73,6 +73,9 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
         discard(connection, call);
     }
     let domain = &connection.domain;
+    domain
+        .pool
+        .give_up(connection.number(), connection.max_calls as usize);
     if domain.pool.forget(connection.number()) {
         domain.want_refill();
     }

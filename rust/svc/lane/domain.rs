@@ -124,14 +124,33 @@ impl<C: Tenant> Domain<C> {
 
     /// Ends the loan of a sink whose pages nobody else uses, and starts parked Calls that need
     /// them. In any process context.
-    pub(crate) fn put_sink(&self, lane: &Lane, sink: Loan) {
+    pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: Loan) {
         // A Call that parks after this check reclaims what the lane has kept.
         let pages = || match self.pool.has_parked() {
             true => 0,
             false => ReadPages::now().device,
         };
         if let Some(sink) = lane.keep_sink(sink, pages) {
-            self.pool.put_sink(sink);
+            self.return_sink(sink);
+        }
+    }
+
+    /// Returns a sink to the pool, as [`Self::put_sink`] does if Calls are parked. The budget may have
+    /// room for the next one now, whose pages the refill makes.
+    #[inline(never)]
+    pub(crate) fn return_sink(self: &Arc<Self>, sink: Loan) {
+        self.pool.put_sink(sink);
+        if self.pool.has_parked() {
+            self.refill_if_needed();
+        }
+    }
+
+    /// Queues the refill if the next parked Call waits for nothing else. In any process context.
+    #[cold]
+    #[inline(never)]
+    fn refill_if_needed(self: &Arc<Self>) {
+        if self.pool.lacks_objects() {
+            self.want_refill();
         }
     }
 

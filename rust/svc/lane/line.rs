@@ -106,6 +106,31 @@ impl<W: Waiter> Line<W> {
         Some(call)
     }
 
+    /// Moves the parked Calls of connection `user` to `room`, as many as it has room for.
+    pub(crate) fn remove(&mut self, user: u64, room: &mut Ring<W>) {
+        let mut ahead = 0usize;
+        let (lateness, demand) = (&mut self.lateness, &mut self.demand);
+        let mut left = room.left();
+        let is_gone = |call: &W| {
+            let pages = call.pages();
+            if call.user() != user || left == 0 {
+                ahead = ahead.saturating_add(pages);
+                return false;
+            }
+            left = left.saturating_sub(1);
+            *demand = demand.saturating_sub(pages);
+            lateness.remove(count(ahead), count(pages));
+            true
+        };
+        // There is room, as counted above.
+        self.parked.remove_if(is_gone, |call| drop(room.push(call)));
+    }
+
+    /// Returns true if a parked Call is of connection `user`.
+    pub(crate) fn has(&self, user: u64) -> bool {
+        self.parked.iter().any(|call| call.user() == user)
+    }
+
     /// Returns the oldest parked Call.
     pub(crate) fn front(&mut self) -> Option<&mut W> {
         self.parked.front_mut()
@@ -204,6 +229,11 @@ impl<W: Waiter> Lines<W> {
     pub(crate) fn wait_for_others(&mut self, limits: ReadPages) -> bool {
         let unvalidated = &mut self.unvalidated;
         !self.validated.is_empty() || !unvalidated.is_empty() && !unvalidated.is_blocked(limits)
+    }
+
+    /// Returns true if a Call of connection `user` is parked in any line.
+    pub(crate) fn have(&self, user: u64) -> bool {
+        self.validated.has(user) || self.unvalidated.has(user)
     }
 
     /// Returns true if no Call is parked in any line.

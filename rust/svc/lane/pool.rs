@@ -74,7 +74,10 @@ use rdma::{
 };
 use support::{
     page::Effort,
-    ring::Refused,
+    ring::{
+        Refused,
+        Ring, //
+    },
     stream::Stream, //
 };
 use svcrdma_proto::shares::Standing;
@@ -403,6 +406,31 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
+    /// Drops the parked Calls of connection `user`, at most `calls`, because it has ended. May sleep.
+    // Out of line, to keep the frame out of the teardown's.
+    #[inline(never)]
+    pub(crate) fn give_up(&self, user: u64, calls: usize) {
+        if !self.inner.lock().lines.have(user) {
+            return;
+        }
+        // Without memory they are dropped when it is their turn.
+        let Ok(mut room) = Ring::with_capacity(calls) else {
+            return;
+        };
+        {
+            let mut inner = self.inner.lock();
+            for standing in Standing::ALL {
+                inner.lines.of(standing).remove(user, &mut room);
+            }
+            self.publish(&mut inner);
+        }
+        while let Some(call) = room.pop() {
+            call.give_up();
+        }
+        // Others may be first now.
+        self.unpark();
+    }
+
     /// Starts parked Calls while the stock has all that the next one needs, and drops those whose
     /// connection is closing. Only one thread does so at a time.
     pub(crate) fn unpark(&self) {
@@ -431,6 +459,12 @@ impl<W: Waiter> Pool<W> {
         inner.unparking = unparked.is_some();
         self.publish(&mut inner);
         unparked
+    }
+
+    /// Returns true if a parked Call could start if the refill made what it needs.
+    pub(crate) fn lacks_objects(&self) -> bool {
+        let mut inner = self.inner.lock();
+        inner.next_demand(ReadPages::now()).is_some()
     }
 
     /// Returns the numbers of objects, for debugfs.

@@ -176,11 +176,11 @@ impl Reply {
         self.received.and(self.posted.get())
     }
 
-    /// Returns true if the time of the completion matters: for the pages, or for the latency of the
-    /// Call.
+    /// Returns true if the time of the completion matters: for the pages, for the latency of the
+    /// Call, or because the context of an RDMA_ERROR is one of few.
     #[inline]
     pub(crate) fn awaits_completion(&self) -> bool {
-        self.holds_pages() || self.received.is_some()
+        self.holds_pages() || self.received.is_some() || self.kind == Kind::Answer
     }
 
     /// Returns the number of pages that the Reply holds, its send buffer included. A callback

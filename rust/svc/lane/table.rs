@@ -35,7 +35,7 @@ const MAX_LEAVING: usize = 64;
 pub(crate) struct Table<C: Tenant> {
     table: RBTree<u64, Arc<C>>,
     /// The numbers of the connections that began to wait for a confirmation last, the oldest first.
-    /// Some of them may be gone.
+    /// Some of them may be gone; they are removed when the room is used up.
     leaving: Ring<u64>,
     /// False once the device is being removed.
     is_open: bool,
@@ -75,8 +75,14 @@ impl<C: Tenant> Table<C> {
             return self.get(number);
         }
         let refused = self.leaving.push(number).err()?;
-        let oldest = self.leaving.pop();
-        // The removal of the oldest has made room.
+        let table = &self.table;
+        self.leaving
+            .remove_if(|number| table.get(number).is_none(), drop);
+        let oldest = match self.leaving.is_full() {
+            true => self.leaving.pop(),
+            false => None,
+        };
+        // There is room now.
         let _ = self.leaving.push(refused);
         self.get(oldest?)
     }
