@@ -57,13 +57,13 @@ PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
-    ("package.upgrade", 600, []),
+    ("package.upgrade", 900, []),
 ]
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.kernel", 600, ["--pool", "--kernel", "7.2"]),
     ("package.dkms-skip", 900, ["--pool", "--kernel", "7.2"]),
-    ("package.dkms", 3600, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
+    ("package.dkms", 7200, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
 ]
 BUILD_DEB = "build.deb"
 # Those of HOST that examine the module that was built.
