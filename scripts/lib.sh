@@ -17,7 +17,7 @@ supported=(7.3 7.2)
 # su may leave these folders out.
 PATH=$PATH:/usr/sbin:/sbin
 
-# Nobody may be left to read it.
+# say TEXT: prints a line. Standard error may be closed, and the caller goes on then.
 say() { echo "svcrdma: $*" >&2 || true; }
 die() { say "$*"; exit 1; }
 

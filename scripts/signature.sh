@@ -8,8 +8,10 @@ must_be_signed() {
 		grep -qsx Y /sys/module/module/parameters/sig_enforce
 }
 
-# has_key NAME: returns true if the kernel has a key whose certificate has that name.
-has_key() { grep ' asymmetri ' /proc/keys | grep -qF " $1: "; }
+# has_key NAME: returns true if the kernel has a key whose certificate has that name, or if its keys cannot be seen.
+has_key() {
+	awk -v name=" $1: " '/ asymmetri / { seen = 1; if (index($0, name)) found = 1 } END { exit seen && !found }' /proc/keys
+}
 
 # signature_refused FILE: prints why the kernel will not accept the signature of a module; prints nothing if it will.
 signature_refused() {

@@ -190,7 +190,7 @@ fn eligible<'a>(call: &'a Call, results: &'a Results<'a>) -> impl Iterator<Item 
 }
 
 /// Queues the RDMA_ERROR `answer` for a message that nfsd does not get. [`Answer::Drop`] queues
-/// nothing. Closes the connection if neither it nor the pool has a send buffer.
+/// nothing. Closes the connection if neither the connection nor the pool has a free context.
 ///
 /// # Context
 ///
@@ -200,7 +200,7 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
         return;
     }
     let connection = &endpoint.connection;
-    // Its own contexts first: all connections share those of the pool.
+    // The contexts of the connection come first, because all connections share those of the pool.
     let idle = endpoint.ledger.contexts.take();
     let Some(mut reply) = idle.or_else(|| connection.domain.pool.answer()) else {
         connection.close(CloseReason::NoMemory);

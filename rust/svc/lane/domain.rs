@@ -135,8 +135,9 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns a sink to the pool, as [`Self::put_sink`] does if Calls are parked. The budget may have
-    /// room for the next one now, whose pages the refill makes.
+    /// Ends the loan of a sink, returns the sink to the pool and starts parked Calls. The budget may have
+    /// room for another parked Call now; the refill makes the pages that this Call lacks. In any
+    /// process context.
     #[inline(never)]
     pub(crate) fn return_sink(self: &Arc<Self>, sink: Loan) {
         self.pool.put_sink(sink);
@@ -145,7 +146,7 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Queues the refill if the next parked Call waits for nothing else. In any process context.
+    /// Queues the refill if a parked Call only waits for new pages or regions. In any process context.
     #[cold]
     #[inline(never)]
     fn refill_if_needed(self: &Arc<Self>) {

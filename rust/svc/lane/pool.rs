@@ -461,7 +461,8 @@ impl<W: Waiter> Pool<W> {
         unparked
     }
 
-    /// Returns true if a parked Call could start if the refill made what it needs.
+    /// Returns true if a parked Call fits into the budget of its line, so that it only waits for pages
+    /// or regions.
     pub(crate) fn lacks_objects(&self) -> bool {
         let mut inner = self.inner.lock();
         inner.next_demand(ReadPages::now()).is_some()

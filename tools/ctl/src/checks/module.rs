@@ -72,7 +72,8 @@ fn serving(system: &System, modules: &Modules<'_>) -> Option<Finding> {
     Some(broken(id, text, "modprobe svcrdma"))
 }
 
-/// Checks that the server is the same after the next boot.
+/// Checks that a module is installed for the running kernel, so that svcrdma serves after the next
+/// boot, too.
 fn not_installed(system: &System, modules: &Modules<'_>) -> Option<Finding> {
     if modules.file("svcrdma").is_some() || family(system).is_some() {
         return None;

@@ -254,7 +254,7 @@ fn persisted(overruled: &[(String, String)], kept: &BTreeMap<String, String>) ->
         .collect();
     for name in &invalid {
         text += &format!(
-            "{KEPT} sets {name} to what svcrdma refuses: svcrdmactl settings persist {name}\n"
+            "{KEPT} sets {name} to a value that svcrdma refuses: svcrdmactl settings persist {name}\n"
         );
     }
     let overruled: Vec<Value> = overruled

@@ -121,7 +121,7 @@ fn other_lines_of_the_file_stay() {
     host.run(&["settings", "persist", "stall_seconds"])
         .exits(0)
         .says("90-svcrdma.conf: 2 settings\n")
-        .says("90-svcrdma.conf sets credits to what svcrdma refuses: svcrdmactl settings persist credits\n");
+        .says("90-svcrdma.conf sets credits to a value that svcrdma refuses: svcrdmactl settings persist credits\n");
     let kept = host.read(KEPT);
     assert_eq!(kept, format!("{others}sunrpc.svcrdma.stall_seconds = 77\n"));
     host.run(&["settings", "persist"]).exits(0);
