@@ -15,12 +15,14 @@
 //! backed credits, but not below the grant that the client may still be using: it learns of a lower
 //! grant only with its next Replies.
 //!
-//! A client that exceeds its grant finds no buffer for its next message and harms only itself. The
-//! server enforces the room for Calls alone.
+//! A Reply lets the client send Calls up to a certain number: those that have ended, and as many as
+//! the Reply grants. [`Credits::allowed`] returns the largest such number of all posted Replies. A
+//! client that keeps to its grants never sends a later Call, also if Replies that lower the grant
+//! are under way. A client that sends one has overrun its grant, and its connection is closed.
 //!
 //! The receive path counts the Calls in [`Arrivals`], without the lock that protects [`Credits`]: it
-//! needs only the number of Calls that have ended. The functions of [`Credits`] get a copy of the
-//! arrivals that includes each Call which they are called for.
+//! needs only the allowed number of Calls. The functions of [`Credits`] get a copy of the arrivals
+//! that includes each Call which they are called for.
 //!
 //! Messages other than Calls cost no credit. A client may send as many unsolicited ones as Calls,
 //! plus a fixed number.
@@ -31,7 +33,7 @@ pub const START: u32 = 8;
 /// Unsolicited messages that a client may send in addition to one for each Call.
 const SLACK: u32 = 1024;
 
-/// The client has more unanswered Calls than the server has room for.
+/// The client has sent more Calls than its grants allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
@@ -49,23 +51,21 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Counts a received Call that asks for `requested` credits, if `ended` Calls have ended and the
-    /// server has room for `room` unanswered Calls. `requested` is `None` for a malformed message
-    /// that may be a Call, whose credits are not used (RFC 8167, section 4.1).
-    ///
-    /// `ended` may be an older number, which makes the room smaller.
+    /// Counts a received Call that asks for `requested` credits, if the client may send `allowed`
+    /// Calls. `requested` is `None` for a malformed message that may be a Call, whose credits are
+    /// not used (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///
-    /// Returns [`Overrun`] if the server has no room for the Call, which is not counted then.
+    /// Returns [`Overrun`] if the client has sent `allowed` Calls already. The Call is not counted
+    /// then.
     #[inline]
     pub fn on_call(
         &mut self,
         requested: impl Into<Option<u32>>,
-        ended: u32,
-        room: u32,
+        allowed: u32,
     ) -> Result<(), Overrun> {
-        if self.calls.wrapping_sub(ended) >= room.max(1) {
+        if !is_later(allowed, self.calls) {
             return Err(Overrun);
         }
         self.calls = self.calls.wrapping_add(1);
@@ -74,12 +74,29 @@ impl Arrivals {
     }
 }
 
+/// Returns true if the number of Calls `a` is larger than `b`. Both wrap around.
+#[inline]
+fn is_later(a: u32, b: u32) -> bool {
+    // Fewer than half of all numbers lie between them.
+    (1..=u32::MAX / 2).contains(&a.wrapping_sub(b))
+}
+
+/// Returns the larger one of two numbers of Calls that wrap around.
+#[inline]
+fn later(a: u32, b: u32) -> u32 {
+    match is_later(a, b) {
+        true => a,
+        false => b,
+    }
+}
+
 /// Credits of a connection.
 ///
 /// # Invariants
 ///
-/// - `grant` is at least 1.
-/// - `grant` and `held` are at most `backed`.
+/// - `grant` is at least 1, and at most `backed`.
+/// - `allowed` is at most `promised`, and `promised` minus the Calls that have ended or whose Reply
+///   waits is at most `backed`.
 /// - `slack` is at most [`SLACK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
@@ -95,8 +112,11 @@ pub struct Credits {
     peak: u32,
     /// Calls that had arrived at the last look.
     looked: u32,
-    /// The largest grant that the client may still be using if it has received all Replies.
-    held: u32,
+    /// The number of Calls that the client may send once it has received all posted Replies. Wraps
+    /// around.
+    allowed: u32,
+    /// The number of Calls that it may send once it has received those that wait, too.
+    promised: u32,
     /// Replies that wait to be posted, so that the client cannot have received them.
     waiting: u32,
     /// Set when more buffers were requested; cleared when buffers were made and by each look.
@@ -120,7 +140,8 @@ impl Credits {
             ended: 0,
             peak: 0,
             looked: 0,
-            held: grant,
+            allowed: grant,
+            promised: grant,
             waiting: 0,
             has_asked: false,
             slack: SLACK,
@@ -138,10 +159,11 @@ impl Credits {
         self.grant
     }
 
-    /// Returns the number of Calls that have ended; wraps around.
+    /// Returns the number of Calls that a client which keeps to its grants may have sent; wraps
+    /// around and never falls.
     #[inline]
-    pub fn ended(&self) -> u32 {
-        self.ended
+    pub fn allowed(&self) -> u32 {
+        self.allowed
     }
 
     /// Returns the number of unanswered Calls.
@@ -155,13 +177,19 @@ impl Credits {
         self.backed
     }
 
-    /// Returns the largest grant that the client may still be using if it has received all Replies.
+    /// Returns the largest grant that the client may still be using.
     pub fn held(&self) -> u32 {
-        self.held
+        self.allowed.wrapping_sub(self.ended)
+    }
+
+    /// Returns the number of Calls that have ended or whose Reply waits; wraps around.
+    #[inline]
+    fn queued(&self) -> u32 {
+        self.ended.wrapping_add(self.waiting)
     }
 
     /// Returns the grant for the Reply to a Call: at least 1, and otherwise at most `limit`. The
-    /// Call stays unanswered until [`Self::on_end`].
+    /// Call stays unanswered until [`Self::on_posted`].
     #[inline]
     pub fn on_reply(&mut self, arrivals: Arrivals, limit: u32) -> u32 {
         self.limit = limit;
@@ -173,8 +201,8 @@ impl Credits {
             return self.adjust(arrivals);
         }
         // The client has all that limit, request and buffers allow: nothing changes.
-        // INVARIANT: `grant` is at most `backed`.
-        self.held = self.grant;
+        // INVARIANT: `grant` is `backed`, so no earlier Reply has promised more.
+        self.promised = self.queued().wrapping_add(self.grant);
         self.grant
     }
 
@@ -185,9 +213,8 @@ impl Credits {
         // INVARIANT: At least 1, as `backed` is; at most `backed`.
         self.grant = grown.min(self.ceiling(arrivals)).min(self.backed);
         let granted = self.grant.min(arrivals.requested).max(1);
-        // Each Reply ends one Call, so a client with a larger grant comes down by one to this
-        // grant.
-        self.held = granted.max(self.held.saturating_sub(1));
+        // INVARIANT: `granted` is at most `backed`.
+        self.promised = later(self.promised, self.queued().wrapping_add(granted));
         granted
     }
 
@@ -250,12 +277,22 @@ impl Credits {
         calls.max(self.peak).max(self.unanswered(arrivals)) >= self.grant
     }
 
-    /// Ends a Call: its Reply is posted, or the Call never gets a Reply. In the second case a Reply
-    /// that still waits is taken for posted, and the client counts one Call more than the server.
+    /// Ends a Call whose Reply, which grants `granted` credits, is about to be posted. Replies are
+    /// posted in the order of [`Self::on_reply`].
+    #[inline]
+    pub fn on_posted(&mut self, granted: u32) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.ended = self.ended.wrapping_add(1);
+        // INVARIANT: At most `promised`, which includes this grant.
+        self.allowed = later(self.allowed, self.ended.wrapping_add(granted));
+    }
+
+    /// Ends a Call that gets no Reply. The client may give up on it and send another Call.
     #[inline]
     pub fn on_end(&mut self) {
         self.ended = self.ended.wrapping_add(1);
-        self.waiting = self.waiting.saturating_sub(1);
+        self.allowed = self.allowed.wrapping_add(1);
+        self.promised = self.promised.wrapping_add(1);
     }
 
     /// Looks at the client and begins the next interval. If the client did not use its grant, the
@@ -278,8 +315,8 @@ impl Credits {
             // INVARIANT: At least `START`.
             self.grant = (self.grant / 2).max(START);
         }
-        // INVARIANT: At least `grant` and `held`.
-        let kept = self.held.saturating_add(self.waiting).max(self.grant);
+        // INVARIANT: At least `grant`, and all that was promised.
+        let kept = self.promised.wrapping_sub(self.ended).max(self.grant);
         self.backed = kept.max(START).min(self.backed);
         self.backed
     }
@@ -288,33 +325,44 @@ impl Credits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
 
     const LIMIT: u32 = 128;
 
-    /// A client, and room for its Calls.
+    /// A client, and the grants of Replies to it that are not posted.
     struct Client {
         credits: Credits,
         arrivals: Arrivals,
-        room: u32,
+        waiting: VecDeque<u32>,
     }
 
     impl Client {
-        fn new(limit: u32, room: u32) -> Self {
+        fn new(limit: u32) -> Self {
             let (credits, arrivals) = Credits::new(limit);
             Self {
                 credits,
                 arrivals,
-                room,
+                waiting: VecDeque::new(),
             }
         }
 
         fn on_call(&mut self, requested: impl Into<Option<u32>>) -> Result<(), Overrun> {
-            let ended = self.credits.ended();
-            self.arrivals.on_call(requested, ended, self.room)
+            let allowed = self.credits.allowed();
+            self.arrivals.on_call(requested, allowed)
         }
 
         fn on_reply(&mut self, limit: u32) -> u32 {
-            self.credits.on_reply(self.arrivals, limit)
+            let granted = self.credits.on_reply(self.arrivals, limit);
+            self.waiting.push_back(granted);
+            granted
+        }
+
+        /// Ends the oldest Call whose Reply waits, or one that gets no Reply.
+        fn on_end(&mut self) {
+            match self.waiting.pop_front() {
+                Some(granted) => self.credits.on_posted(granted),
+                None => self.credits.on_end(),
+            }
         }
 
         fn asks_for_more(&mut self) -> bool {
@@ -352,11 +400,6 @@ mod tests {
         }
     }
 
-    /// Returns a client with room for 8 Calls more than the limit.
-    fn begin(limit: u32) -> Client {
-        Client::new(limit, limit.saturating_add(8))
-    }
-
     /// Makes `count` Calls of a client that keeps `depth` Calls unanswered, or as many as it may.
     /// Buffers are made on request for up to `most` credits.
     fn load(credits: &mut Client, depth: u32, count: u32, most: u32) -> u32 {
@@ -377,7 +420,7 @@ mod tests {
 
     #[test]
     fn no_buffers_are_made_before_the_first_reply() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         for _ in 0..START {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
         }
@@ -390,7 +433,7 @@ mod tests {
 
     #[test]
     fn malformed_messages_request_no_credits() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         assert_eq!(credits.on_call(None), Ok(()));
         assert_eq!(credits.on_reply(LIMIT), START);
         assert_eq!(credits.on_call(7), Ok(()));
@@ -410,7 +453,7 @@ mod tests {
             (7, 128, 7),
             (u32::MAX, u32::MAX, START),
         ] {
-            let mut credits = begin(limit);
+            let mut credits = Client::new(limit);
             assert_eq!(credits.on_call(requested), Ok(()));
             assert_eq!(credits.unanswered(), 1);
             let granted = credits.on_reply(limit);
@@ -423,7 +466,7 @@ mod tests {
     #[test]
     fn a_busy_client_gets_the_whole_limit() {
         for depth in [1, 16, 64, LIMIT, 1000] {
-            let mut credits = begin(LIMIT);
+            let mut credits = Client::new(LIMIT);
             // As many Calls as the first grant, and one Reply for each further credit.
             assert!(load(&mut credits, depth, START - 1, LIMIT) <= START + depth);
             assert_eq!(load(&mut credits, depth, 2 * LIMIT, LIMIT), LIMIT);
@@ -433,7 +476,7 @@ mod tests {
 
     #[test]
     fn no_grant_exceeds_the_backed_credits() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         assert_eq!(load(&mut credits, LIMIT, 1000, START), START);
         assert_eq!((credits.backed(), credits.held()), (START, START));
         // After the next look buffers are requested again, and are made now.
@@ -445,7 +488,7 @@ mod tests {
     #[test]
     fn no_buffers_are_requested_beyond_the_largest_grant() {
         for (limit, requested) in [(20, LIMIT), (LIMIT, 20), (LIMIT, 3)] {
-            let mut credits = begin(LIMIT);
+            let mut credits = Client::new(LIMIT);
             for _ in 0..1000 {
                 assert_eq!(credits.on_call(requested), Ok(()));
                 credits.on_reply(limit);
@@ -461,7 +504,7 @@ mod tests {
 
     #[test]
     fn few_calls_leave_the_grant_as_it_is() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         for _ in 0..100 {
             assert_eq!(load(&mut credits, 1, START - 1, LIMIT), START);
             assert_eq!(credits.look(), START);
@@ -470,7 +513,7 @@ mod tests {
 
     #[test]
     fn unused_credits_are_reclaimed() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         while credits.unanswered() > 0 {
             credits.on_end();
@@ -491,7 +534,7 @@ mod tests {
 
     #[test]
     fn waiting_replies_keep_their_buffers() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         while credits.unanswered() > 0 {
             credits.on_end();
@@ -503,15 +546,15 @@ mod tests {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
             credits.on_reply(LIMIT);
         }
-        assert_eq!(credits.held(), LIMIT - 5);
+        assert_eq!(credits.held(), LIMIT);
         assert_eq!(credits.look(), LIMIT);
         credits.on_end();
-        assert_eq!(credits.look(), LIMIT - 1);
+        assert_eq!((credits.held(), credits.look()), (LIMIT - 1, LIMIT - 1));
     }
 
     #[test]
     fn unsolicited_messages_are_bounded_by_calls() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         for _ in 0..3 * SLACK {
             assert_eq!(credits.on_call(LIMIT), Ok(()));
             credits.on_end();
@@ -527,7 +570,7 @@ mod tests {
 
     #[test]
     fn slow_calls_keep_their_credits() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         assert_eq!(credits.on_call(LIMIT), Ok(()));
         // Few Calls are made between two looks, but as many as allowed are unanswered.
@@ -540,31 +583,68 @@ mod tests {
 
     #[test]
     fn a_lower_limit_applies_to_the_next_reply() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         load(&mut credits, LIMIT, 1000, LIMIT);
         assert_eq!(credits.on_reply(5), 5);
+        assert_eq!(credits.held(), LIMIT);
+        credits.on_end();
         assert_eq!(credits.held(), LIMIT - 1);
     }
 
     #[test]
-    fn the_room_is_enforced() {
-        let mut credits = begin(START);
-        // A client that gives up Calls, or does not count before the first Reply.
-        for _ in 0..START + 8 {
-            assert_eq!(credits.on_call(9), Ok(()));
+    fn an_overrun_of_the_first_grant_is_detected() {
+        let mut credits = Client::new(LIMIT);
+        for _ in 0..START {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
         }
-        assert_eq!(credits.on_call(9), Err(Overrun));
-        assert_eq!(credits.unanswered(), START + 8);
-        // A Reply that was not posted makes no room.
-        assert_eq!(credits.on_reply(1), 1);
-        assert_eq!(credits.on_call(9), Err(Overrun));
+        assert_eq!(credits.on_call(LIMIT), Err(Overrun));
+        assert_eq!(credits.unanswered(), START);
+        // A Reply that was not posted allows no further Call.
+        assert_eq!(credits.on_reply(START), START);
+        assert_eq!(credits.on_call(LIMIT), Err(Overrun));
         credits.on_end();
-        assert_eq!(credits.on_call(9), Ok(()));
+        assert_eq!(credits.on_call(LIMIT), Ok(()));
+        assert_eq!(credits.on_call(LIMIT), Err(Overrun));
+    }
+
+    #[test]
+    fn a_client_may_use_a_grant_until_it_has_heard_of_a_lower_one() {
+        let mut credits = Client::new(LIMIT);
+        load(&mut credits, LIMIT, 1000, LIMIT);
+        while credits.unanswered() > 0 {
+            credits.on_reply(LIMIT);
+            credits.on_end();
+        }
+        // The client has received none of the later Replies.
+        for _ in 0..LIMIT {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
+        for answered in 1..=LIMIT {
+            credits.on_reply(3);
+            credits.on_end();
+            assert_eq!(credits.unanswered(), LIMIT - answered);
+            assert_eq!(credits.held(), (LIMIT - answered).max(3));
+        }
+        for _ in 0..3 {
+            assert_eq!(credits.on_call(LIMIT), Ok(()));
+        }
+        assert_eq!(credits.on_call(LIMIT), Err(Overrun));
+    }
+
+    #[test]
+    fn a_call_without_a_reply_allows_another_one() {
+        let mut credits = Client::new(START);
+        for _ in 0..START {
+            assert_eq!(credits.on_call(START), Ok(()));
+        }
+        credits.on_end();
+        assert_eq!(credits.on_call(START), Ok(()));
+        assert_eq!(credits.on_call(START), Err(Overrun));
     }
 
     #[test]
     fn a_limit_of_zero_is_one_credit() {
-        let mut credits = Client::new(0, 0);
+        let mut credits = Client::new(0);
         assert_eq!(credits.on_call(1), Ok(()));
         assert_eq!(credits.on_call(1), Err(Overrun));
         assert_eq!(credits.on_reply(0), 1);
@@ -574,18 +654,20 @@ mod tests {
 
     #[test]
     fn the_numbers_of_calls_wrap_around() {
-        let mut credits = begin(LIMIT);
+        let mut credits = Client::new(LIMIT);
         credits.credits = Credits {
             ended: u32::MAX - 1,
             looked: u32::MAX - 1,
             slack_at: u32::MAX - 1,
+            allowed: START - 2,
+            promised: START - 2,
             ..credits.credits
         };
         credits.arrivals.calls = u32::MAX - 1;
-        let plain = load(&mut begin(LIMIT), 4, 100, LIMIT);
+        let plain = load(&mut Client::new(LIMIT), 4, 100, LIMIT);
         assert_eq!(load(&mut credits, 4, 100, LIMIT), plain);
         assert_eq!((credits.unanswered(), credits.on_unasked()), (3, Ok(())));
-        for _ in 3..LIMIT + 8 {
+        for _ in 3..credits.held() {
             assert_eq!(credits.on_call(9), Ok(()));
         }
         assert_eq!(credits.on_call(9), Err(Overrun));

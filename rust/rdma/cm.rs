@@ -31,8 +31,12 @@ use support::addr::{
 };
 
 /// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
-/// after 0.64 ms.
-const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_000_64 as u8;
+/// after 655 ms, the longest time that there is.
+///
+/// A ULP that posts a Receive for each message which a peer may send never needs the timer for a
+/// peer that keeps to this. So the timer decides only how often a peer that does not may ask again,
+/// and each time costs the device of this host a packet.
+const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_655_36 as u8;
 
 /// The owner of the ids in the output of `rdma resource show cm_id`.
 ///
@@ -239,9 +243,8 @@ impl<E: Events> CmId<E> {
     /// at a time. The id must have a queue pair. Messages of the peer may arrive before this
     /// returns. May sleep; must not be called in a handler of this id.
     ///
-    /// A peer whose message finds no posted Receive repeats it after 0.64 ms, as often as needed: a
-    /// ULP that posts no Receive slows its peer down, and the connection stays up. On iWARP such a
-    /// message ends the connection.
+    /// A peer whose message finds no posted Receive repeats it after 655 ms, as often as the peer has
+    /// chosen. On iWARP such a message ends the connection.
     ///
     /// # Errors
     ///
@@ -252,7 +255,7 @@ impl<E: Events> CmId<E> {
         param.private_data_len = u8::try_from(private.len()).map_err(|_| EINVAL)?;
         param.initiator_depth = reads;
         param.rnr_retry_count = 7;
-        // The default is 655 ms. iWARP has no such timer.
+        // iWARP has no such timer.
         // SAFETY: The id is live by the type invariant; its queue pair type is RC.
         to_result(unsafe { bindings::rdma_set_min_rnr_timer(self.as_ptr(), RNR_TIMER) })?;
         // SAFETY: The id is live by the type invariant.

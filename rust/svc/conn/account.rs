@@ -62,21 +62,20 @@ pub(crate) struct Granted {
 }
 
 impl Account {
-    /// Creates the account of a connection that gets at most `limit` credits and has room for
-    /// `room` unanswered Calls, and its ledger. May sleep.
+    /// Creates the account of a connection that gets at most `limit` credits, and its ledger. May
+    /// sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
         limit: u32,
-        room: u32,
         space: Space,
         counters: Arc<Counters>,
     ) -> Result<(Self, Arc<Ledger>)> {
         let (credits, arrivals) = Credits::new(limit);
         let tally = Enrolled::new(counters)?;
-        let ledger = Ledger::new(arrivals, room, space, tally);
+        let ledger = Ledger::new(arrivals, credits.allowed(), space, tally);
         let ledger = Arc::new(ledger, GFP_KERNEL)?;
         let account = Self {
             credits,
@@ -123,17 +122,17 @@ impl Account {
     #[inline]
     pub(crate) fn on_built(&mut self, reply: &Reply) {
         if reply.has_credit {
-            self.on_end();
+            self.credits.on_posted(reply.granted);
+            self.ledger.allowed.set(self.credits.allowed());
         }
         self.ledger.tally.latency.server.count(reply.received);
         reply.note_posted();
     }
 
-    /// Ends a Call: its Reply is built, or it gets none.
-    #[inline]
+    /// Ends a Call that gets no Reply.
     pub(crate) fn on_end(&mut self) {
         self.credits.on_end();
-        self.ledger.ended.set(self.credits.ended());
+        self.ledger.allowed.set(self.credits.allowed());
     }
 
     /// Counts posted work requests, and the bytes of the RDMA Reads among them.

@@ -175,12 +175,8 @@ impl Endpoint {
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
         let space = Space::new(connection.domain.held.clone());
-        let (account, ledger) = Account::new(
-            connection.max_credits,
-            connection.max_calls,
-            space,
-            connection.counters.clone(),
-        )?;
+        let (account, ledger) =
+            Account::new(connection.max_credits, space, connection.counters.clone())?;
         let send_queue = SendQueue::new(&Size { depth, waiting }, account)?;
         let max_credits = receives.most_credits();
         Arc::pin_init(

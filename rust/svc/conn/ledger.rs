@@ -34,10 +34,9 @@ pub(crate) struct Ledger {
     /// Receive completion queue changes them.
     calls: Figure<u64>,
     requested: Figure<u32>,
-    /// Calls that have ended; wraps around. Changed under the lock of the send queue.
-    pub(super) ended: Figure<u32>,
-    /// The most unanswered Calls.
-    room: u32,
+    /// The number of Calls that the client may have sent; wraps around. Changed under the lock of the
+    /// send queue.
+    pub(super) allowed: Figure<u32>,
     /// The pages of the Replies.
     pub(crate) space: Space,
     /// Idle contexts for Replies.
@@ -50,15 +49,18 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Creates the ledger of a connection without Calls, which has room for `room` unanswered ones.
-    pub(super) fn new(arrivals: Arrivals, room: u32, space: Space, tally: Enrolled) -> Self {
+    /// Creates the ledger of a connection without Calls, whose client may send `allowed` Calls before
+    /// the first Reply.
+    pub(super) fn new(arrivals: Arrivals, allowed: u32, space: Space, tally: Enrolled) -> Self {
         let requested = Figure::default();
         requested.set(arrivals.requested);
+        let first = allowed;
+        let allowed = Figure::default();
+        allowed.set(first);
         Self {
             calls: Figure::default(),
             requested,
-            ended: Figure::default(),
-            room,
+            allowed,
             space,
             contexts: Bay::new(),
             tally,
@@ -89,18 +91,18 @@ impl Ledger {
     /// without one. `requested` is None for a message whose header could not be decoded. Only for
     /// the worker of the Receive completion queue.
     ///
-    /// The number of ended Calls that this reads is recent enough for a client that keeps to its
-    /// credits: `ended` counts a Call before the Reply with its credit is posted, and a message that
-    /// the Reply allows can only arrive afterwards. The driver orders memory before it rings the
-    /// doorbell, and after it has seen a completion.
+    /// The allowed number that this reads is recent enough for a client that keeps to its grants:
+    /// `allowed` is set before the Reply with the grant is posted, and a message that the Reply
+    /// allows can only arrive afterwards. The driver orders memory before it rings the doorbell, and
+    /// after it has seen a completion.
     ///
     /// # Errors
     ///
-    /// [`Overrun`] if the connection has no room for the Call.
+    /// [`Overrun`] if the client has sent more Calls than its grants allow.
     #[inline]
     pub(crate) fn on_call(&self, requested: Option<u32>) -> Result<(), Overrun> {
         let mut arrivals = self.arrivals();
-        arrivals.on_call(requested, self.ended.get(), self.room)?;
+        arrivals.on_call(requested, self.allowed.get())?;
         self.calls.add(1);
         self.requested.set(arrivals.requested);
         Ok(())

@@ -96,6 +96,8 @@ pub(crate) struct Reply {
     written: u32,
     /// The most credits that a Reply grants.
     pub(crate) most_credits: u32,
+    /// The credits that it grants, once it is queued.
+    pub(crate) granted: u32,
     /// True if the Call uses a credit, until the last work request of the Reply is built.
     pub(crate) has_credit: bool,
     /// The time at which the Call was received, if it is timed.
@@ -122,6 +124,7 @@ impl Reply {
             bytes: 0,
             written: 0,
             most_credits: 0,
+            granted: 0,
             has_credit: false,
             received: None,
             posted: Cell::new(None),
@@ -301,6 +304,7 @@ impl Reply {
     /// Sets the credits that the Reply grants, once its header is encoded.
     #[inline]
     pub(crate) fn set_credits(&mut self, credits: u32) {
+        self.granted = credits;
         encode::set_credits(self.buffer.bytes_mut(), credits);
     }
 

@@ -43,7 +43,7 @@ const REASONS: &[CloseReason] = &[
     reason(4, "could not be accepted", MEMORY),
     reason(5, "no nfsd thread accepted it within pending_seconds", THREADS),
     reason(6, "too many connections wait to be accepted", THREADS),
-    reason(7, "the peer sent more Calls than it has credits", FAULT),
+    reason(7, "the peer sent more Calls than it has credits", Some("if users kill processes that wait for the mount, nothing; otherwise find what runs on the peer")),
     reason(8, "Receive failed", NETWORK),
     reason(9, "Send, Read or Write failed", NETWORK),
     reason(10, "posting of work failed", DRIVER),

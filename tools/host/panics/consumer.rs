@@ -191,9 +191,10 @@ pub fn use_credits(
     number: u32,
 ) -> Result<u32, Overrun> {
     credits.look(*arrivals);
-    arrivals.on_call(number, credits.ended(), number)?;
+    arrivals.on_call(number, credits.allowed())?;
     credits.on_end();
     let granted = credits.on_reply(*arrivals, number);
+    credits.on_posted(granted);
     let more = credits.asks_for_more(*arrivals) || credits.on_unasked(*arrivals).is_ok();
     Ok(granted ^ credits.unanswered(*arrivals) ^ u32::from(more))
 }

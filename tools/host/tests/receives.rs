@@ -21,8 +21,6 @@ fn made(credits: u32, callbacks: u32) -> Supply {
 struct Walk {
     credits: Credits,
     arrivals: Arrivals,
-    /// The most unanswered Calls that the server has room for.
-    room: u32,
     supply: Supply,
     callbacks: u32,
     /// Buffers that are posted.
@@ -59,7 +57,6 @@ impl Walk {
         Self {
             credits,
             arrivals,
-            room: needed(limit, 16),
             posted: supply.live(),
             supply,
             callbacks: 0,
@@ -130,8 +127,8 @@ impl Walk {
             3 if self.sent > 0 => {
                 self.sent -= 1;
                 self.arrive();
-                let ended = self.credits.ended();
-                assert_eq!(self.arrivals.on_call(1024, ended, self.room), Ok(()));
+                let allowed = self.credits.allowed();
+                assert_eq!(self.arrivals.on_call(1024, allowed), Ok(()));
                 self.with_nfsd += 1;
             }
             4..=5 if self.with_nfsd > 0 => {
@@ -145,7 +142,7 @@ impl Walk {
             }
             6..=7 if !self.replies.is_empty() => {
                 let grant = self.replies.remove(0);
-                self.credits.on_end();
+                self.credits.on_posted(grant);
                 self.give_back();
                 self.coming.push(grant);
             }
@@ -178,7 +175,8 @@ impl Walk {
         }
     }
 
-    /// Checks that each unused credit of the client and each Call on the wire has a buffer.
+    /// Checks that each unused credit of the client and each Call on the wire has a buffer, and that
+    /// the first Call beyond its grants has one, too: its arrival ends the connection.
     fn check(&self) {
         let unused = self.known.saturating_sub(self.open);
         let may_come = unused + self.sent + self.callbacks_out;
@@ -186,8 +184,8 @@ impl Walk {
         let held = self.credits.held();
         let unanswered = self.credits.unanswered(self.arrivals);
         assert!(
-            self.posted + unanswered >= held,
-            "{} + {unanswered} < {held}",
+            self.posted + unanswered > held,
+            "{} + {unanswered} <= {held}",
             self.posted
         );
     }

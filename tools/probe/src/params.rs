@@ -14,6 +14,8 @@ pub(crate) struct Params {
     pub(crate) receive_size: usize,
     /// The number of posted Receives.
     pub(crate) receives: u32,
+    /// True if a Receive is posted again after its message was taken.
+    pub(crate) reposts: bool,
     /// The minimum of Sends that can be in flight; the peer has at least as many slots as Receives.
     pub(crate) sends: u32,
     /// The number of RDMA Reads that the server may have in flight.
@@ -36,6 +38,7 @@ impl Default for Params {
             .to_vec(),
             receive_size: 4096,
             receives: 16,
+            reposts: true,
             sends: 1,
             reads: 16,
             ack_timeout: None,

@@ -307,11 +307,16 @@ impl Peer {
         }
     }
 
-    /// Takes the message of a completed Receive and posts the Receive again.
+    /// Takes the message of a completed Receive and posts the Receive again, unless the parameters say
+    /// otherwise.
     fn take(&mut self, done: Completion) -> Result<Incoming> {
         let offset = done.id as usize * self.params.receive_size;
         let bytes = self.inbox.read(offset, done.len)?;
-        match self.post_receive(done.id) {
+        let posted = match self.params.reposts {
+            true => self.post_receive(done.id),
+            false => Ok(()),
+        };
+        match posted {
             // siw refuses Receives once the server has closed; the next wait finds the end.
             Err(error) if error.is_not_connected() => (),
             posted => posted?,

@@ -5,9 +5,9 @@
 use crate::{
     error::{Error, Result},
     ffi::{Endpoint, Event, Region, Wakeup},
+    grant,
     message::Message,
     missing,
-    output::Format,
     params,
     peer::{self, Params, Peer, PATIENCE},
     rpc,
@@ -15,7 +15,6 @@ use crate::{
     target::Target, //
 };
 use std::{
-    io,
     thread,
     time::Duration, //
 };
@@ -27,13 +26,17 @@ const CHUNK: usize = 256 << 10;
 /// The number of bytes that the server reads into a Write chunk or Reply chunk.
 const READ: u32 = 128 << 10;
 
-/// The default number of READs of a peer that posts no Receives, and the size of each in bytes.
-pub(crate) const READS: u32 = 32;
+/// The default number of READs of a peer that posts no Receives, which is what servers grant at least,
+/// and the size of each in bytes.
+pub(crate) const READS: u32 = 8;
 const LARGE_READ: u32 = 1 << 20;
 
-/// The number of Calls of a peer that posts no Receives. A busy client of a Linux server has no
-/// more in flight.
+/// The number of Calls of a peer that posts no Receives, if it has as many credits. A busy client of a
+/// Linux server has no more in flight.
 const UNREAD: u32 = 100;
+
+/// The number of Calls that a peer makes to get many credits, before it stops to post Receives.
+const FIRST: u32 = 256;
 
 /// The number of messages of a peer that posts no Receives for the error answers.
 const ERRORS: u32 = 32;
@@ -86,8 +89,6 @@ pub(crate) struct Scenario {
     pub(crate) key: Option<u32>,
     /// The number of READs of a peer that posts no Receives.
     pub(crate) calls: u32,
-    /// The format of notes.
-    pub(crate) format: Format,
 }
 
 impl Scenario {
@@ -111,7 +112,6 @@ impl Scenario {
             Stage::Overrun => self.overrun(false),
             Stage::OverrunSeen => self.overrun(true),
             Stage::Immediate => self.immediate(),
-            Stage::Greedy => self.greedy(),
             Stage::Unasked => self.unasked(),
             Stage::Invalidation => self.invalidation(),
         }
@@ -203,13 +203,23 @@ impl Scenario {
     }
 
     fn no_receive_calls(&self) -> Result<Remains> {
+        let (mut peer, granted) = self.no_more_receives(FIRST)?;
+        unread_calls(&mut peer, granted.min(UNREAD))?;
+        Ok(alone(peer))
+    }
+
+    /// Connects, and makes `calls` Calls, each of which uses up a Receive. Returns a peer that nfsd
+    /// has validated and that has no Receive left, and the credits that it was granted.
+    fn no_more_receives(&self, calls: u32) -> Result<(Peer, u32)> {
         let params = Params {
-            sends: UNREAD,
-            ..no_receives()
+            receives: calls,
+            reposts: false,
+            ..Params::default()
         };
         let mut peer = Peer::connect(&self.target, params)?;
-        unread_calls(&mut peer)?;
-        Ok(alone(peer))
+        peer.getattr()?;
+        let granted = grant::raise(&mut peer, calls - 2)?;
+        Ok((peer, granted))
     }
 
     fn no_receive_errors(&self) -> Result<Remains> {
@@ -237,7 +247,7 @@ impl Scenario {
             let xid = peer.xid();
             let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
             message.writes = vec![vec![whole(&memory)]];
-            // These may be more Calls than credits, so the last may find no Receive.
+            // The server closes the connection if these are more Calls than credits.
             if !unread(&mut peer, &message)? {
                 break;
             }
@@ -288,21 +298,6 @@ impl Scenario {
         Ok(alone(peer))
     }
 
-    fn greedy(&self) -> Result<Remains> {
-        let params = Params {
-            sends: UNREAD,
-            ..Params::default()
-        };
-        let mut peer = Peer::connect(&self.target, params)?;
-        peer.null()?;
-        self.format.note("ready");
-        let mut line = String::new();
-        let read = io::stdin().read_line(&mut line);
-        read.map_err(|error| Error::os("standard input", error))?;
-        unread_calls(&mut peer)?;
-        Ok(alone(peer))
-    }
-
     /// Sends RDMA_DONE messages, which servers ignore (RFC 8166, section 4.6.2).
     fn unasked(&self) -> Result<Remains> {
         let mut peer = self.peer()?;
@@ -345,9 +340,9 @@ fn unread(peer: &mut Peer, message: &Message) -> Result<bool> {
     }
 }
 
-/// Makes [`UNREAD`] NULL Calls for whose replies no Receive is posted.
-fn unread_calls(peer: &mut Peer) -> Result<()> {
-    for _ in 0..UNREAD {
+/// Makes `calls` NULL Calls for whose replies no Receive is posted.
+fn unread_calls(peer: &mut Peer, calls: u32) -> Result<()> {
+    for _ in 0..calls {
         let xid = peer.xid();
         if !unread(peer, &Message::inline(xid, rpc::null(xid)))? {
             break;

@@ -30,7 +30,8 @@ pub(crate) enum Stage {
     /// connection ends, as the peer requests RNR retries without limit (see
     /// [`crate::params::offer`]).
     NoReceive,
-    /// As `NoReceive`, with more Calls than the server's send queue has room for replies.
+    /// As `NoReceive`, with as many Calls as the server has granted, up to more than its send queue has
+    /// room for replies.
     NoReceiveCalls,
     /// As `NoReceive`, with READs of 1 MiB, whose data the server can write.
     NoReceiveReads,
@@ -46,9 +47,6 @@ pub(crate) enum Stage {
     /// An RDMA Write with immediate data has consumed one of the server's Receives. If the device
     /// does not support that, the connection is idle.
     Immediate,
-    /// The peer has sent more Calls than the server has granted credits; it starts when standard
-    /// input has a line.
-    Greedy,
     /// The peer has sent many messages that a server ignores.
     Unasked,
     /// A Send has invalidated the server's memory registration with a given key.
@@ -77,12 +75,7 @@ impl Stage {
     ];
 
     /// Stages of peers that misbehave; only chosen by name.
-    const ODD: &'static [Self] = &[
-        Self::OverrunSeen,
-        Self::Greedy,
-        Self::Unasked,
-        Self::Invalidation,
-    ];
+    const ODD: &'static [Self] = &[Self::OverrunSeen, Self::Unasked, Self::Invalidation];
 
     /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -104,7 +97,6 @@ impl Stage {
             Self::Overrun => "overrun",
             Self::OverrunSeen => "overrun-seen",
             Self::Immediate => "immediate",
-            Self::Greedy => "greedy",
             Self::Unasked => "unasked",
             Self::Invalidation => "invalidation",
         }

@@ -31,8 +31,8 @@ pub(crate) struct Vanish {
     #[command(flatten)]
     server: Server,
     /// Stage to reach. The default does not include overrun-seen, which waits until all Calls have
-    /// arrived or the server has closed the connection, and the misbehaviour of greedy, which starts
-    /// when standard input has a line, unasked and invalidation
+    /// arrived or the server has closed the connection, and the misbehaviour of unasked and
+    /// invalidation
     #[arg(long, value_enum, default_value_t = Choice::All)]
     stage: Choice,
     /// Way to disappear; hold: stay connected until standard input ends
@@ -148,7 +148,6 @@ impl Vanish {
             file: self.file.clone(),
             key: self.key,
             calls: self.calls,
-            format: self.server.format(),
         })
     }
 

@@ -149,9 +149,9 @@ impl Rpc {
     pub fn decode(&mut self) {
         match decode(self.operation.call, &mut self.header) {
             Ok(Received::Call(view)) => {
-                let ended = self.credits.ended();
+                let allowed = self.credits.allowed();
                 let requested = Some(view.header().credits);
-                let _ = black_box(self.arrivals.on_call(requested, ended, 2 * CREDITS));
+                let _ = black_box(self.arrivals.on_call(requested, allowed));
             }
             other => panic!("not a Call: {other:?}"),
         }
@@ -286,6 +286,6 @@ impl Rpc {
             }
             self.queue.retire(self.queue.up_to(black_box(slot)));
         }
-        self.credits.on_end();
+        self.credits.on_posted(granted);
     }
 }

@@ -5,7 +5,6 @@
 use super::row::{Bench, Row};
 use crate::{
     error::{Error, Result},
-    output::Format,
     scenario::{Remains, Scenario, READS},
     stage::Stage,
 };
@@ -29,7 +28,6 @@ fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Res
         file: bench.file.map(str::to_owned),
         key: None,
         calls: READS,
-        format: Format::default(),
     };
     // The connection manager knows silent clients as long as these live.
     let mut silent = Vec::new();

@@ -57,8 +57,9 @@ pub(crate) struct Fuzz {
     file: String,
 }
 
-/// The number of messages in a batch.
-const BATCH: u64 = 16;
+/// The number of messages in a batch. With the NULL Call behind them they use the credits that
+/// servers grant at least.
+const BATCH: u64 = 7;
 
 /// The size of the memory for chunks, in bytes.
 const AREA: usize = 1 << 20;
