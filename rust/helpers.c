@@ -496,6 +496,18 @@ struct ib_cq *svcrdma_helper_ib_alloc_cq(struct ib_device *dev, u32 cqes, u32 ve
 	return ib_alloc_cq(dev, NULL, cqes, vector, IB_POLL_WORKQUEUE);
 }
 
+void svcrdma_helper_register_event_handler(struct ib_event_handler *handler, struct ib_device *dev,
+					   void (*f)(struct ib_event_handler *, struct ib_event *))
+{
+	INIT_IB_EVENT_HANDLER(handler, dev, f);
+	ib_register_event_handler(handler);
+}
+
+void svcrdma_helper_poll_cq(struct ib_cq *cq)
+{
+	queue_work(cq->comp_wq, &cq->work);
+}
+
 void svcrdma_helper_flush_cq(struct ib_cq *cq)
 {
 	flush_work(&cq->work);

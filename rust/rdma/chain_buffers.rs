@@ -21,6 +21,7 @@ use core::{
     ops::Range, //
 };
 use kernel::{
+    ffi::c_void,
     prelude::*,
     sync::Arc, //
 };
@@ -94,8 +95,14 @@ impl Request {
 pub(super) struct Slot {
     /// The first field, so that a pointer to it points to the slot.
     pub(super) cqe: bindings::ib_cqe,
+    /// The index in the array of slots.
     pub(super) index: usize,
+    /// The context of the queue pair.
+    pub(super) context: *const c_void,
 }
+
+// SAFETY: The pointer is to a context, which is `Send` and `Sync` (`Handler`).
+unsafe impl Send for Slot {}
 
 /// The arrays that a chain is built in.
 ///
@@ -123,8 +130,7 @@ pub(super) struct ChainBuffers {
     pd: Arc<Pd>,
 }
 
-// SAFETY: Pointers in `wrs` are set while a chain is built and are not used after it is posted. Those
-// in `slots` refer to functions.
+// SAFETY: Pointers in `wrs` are set while a chain is built and are not used after it is posted.
 unsafe impl Send for ChainBuffers {}
 
 /// The scatter/gather entries of a work request.
@@ -189,6 +195,19 @@ impl ChainBuffers {
         // INVARIANT: Less than the number of slots, or 0.
         self.slot = if slot < self.slots.len() { slot } else { 0 };
         self.bytes_read = 0;
+    }
+
+    /// Returns the slots, in an array.
+    #[inline]
+    pub(super) fn slots(&self) -> *const Slot {
+        self.slots.as_ptr()
+    }
+
+    /// Takes the slots, without which no work request can be added.
+    pub(super) fn take_slots(&mut self) -> KVec<Slot> {
+        // INVARIANT: `slot` is 0 as there are no slots. The memory of the slots does not move.
+        self.slot = 0;
+        core::mem::take(&mut self.slots)
     }
 
     /// Returns the number of slots.

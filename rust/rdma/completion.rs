@@ -4,6 +4,7 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+use crate::chain_buffers::Slot;
 use core::cell::Cell;
 use kernel::{
     prelude::*,
@@ -53,7 +54,8 @@ impl Status {
 /// The completions of a queue pair are handled in order and one at a time, because only the worker
 /// of the send queue's completion queue handles them.
 pub struct Completion {
-    qp: *mut bindings::ib_qp,
+    /// The slots that `slot` is one of. Identifies the queue pair, and is not dereferenced.
+    slots: *const Slot,
     slot: usize,
     status: Status,
     /// True once all work that the completion stands for was given back.
@@ -61,10 +63,11 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Creates the completion of the work request in the slot `slot` of `qp`.
-    pub(super) fn new(qp: *mut bindings::ib_qp, slot: usize, status: Status) -> Self {
+    /// Creates the completion of the work request in the slot `slot` of `slots`.
+    #[inline]
+    pub(super) fn new(slots: *const Slot, slot: usize, status: Status) -> Self {
         Self {
-            qp,
+            slots,
             slot,
             status,
             spent: Cell::new(false),
@@ -89,9 +92,10 @@ impl Completion {
         self.spent.set(true);
     }
 
-    /// Returns the slot of the work request, or `None` if it was not posted to `qp`.
+    /// Returns the slot of the work request, or `None` if it was not posted to the queue pair with
+    /// `slots`.
     #[inline]
-    pub(super) fn slot_of(&self, qp: *mut bindings::ib_qp) -> Option<usize> {
-        (self.qp == qp).then_some(self.slot)
+    pub(super) fn slot_of(&self, slots: *const Slot) -> Option<usize> {
+        (self.slots == slots).then_some(self.slot)
     }
 }

@@ -17,15 +17,15 @@ use core::ptr::NonNull;
 use kernel::{
     error::from_err_ptr,
     ffi::c_void,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
-            Atomic,
             AtomicFlag,
-            Full,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     },
 };
 
@@ -40,39 +40,73 @@ pub enum Completes {
 }
 
 /// The health of a completion queue. It outlives the queue; may be read in any context.
-pub struct Health(AtomicFlag);
+pub struct Health {
+    /// True if the device has reported an error of the queue.
+    has_failed: AtomicFlag,
+    /// True if a drain has found that the queue completes no work any more.
+    has_stopped: AtomicFlag,
+}
 
 impl Health {
-    /// Returns true if the device has reported an error of the queue. No work completes any more.
-    pub fn is_broken(&self) -> bool {
-        self.0.load(Relaxed)
+    /// Returns the health of a new queue.
+    fn new() -> Self {
+        Self {
+            has_failed: AtomicFlag::new(false),
+            has_stopped: AtomicFlag::new(false),
+        }
     }
+
+    /// Returns true if the device has reported an error of the queue, or if the queue completes no
+    /// work any more.
+    pub fn is_broken(&self) -> bool {
+        self.has_failed.load(Relaxed) || self.has_stopped.load(Relaxed)
+    }
+}
+
+/// Memory that completions may still name. It stays in its box.
+pub(super) type Remains = KBox<dyn Send>;
+
+/// The fields of [`Cq`] protected by its mutex.
+struct Shares {
+    /// Entries that belong to no share.
+    room: u32,
+    /// The number of shares.
+    count: usize,
+    /// What the completions of queue pairs that could not be drained may name. Freed after the
+    /// queue.
+    remains: KVec<Remains>,
 }
 
 /// A completion queue that several queue pairs share.
 ///
-/// Each queue pair has a [`Share`] of the entries, so the queue cannot overflow. Lock-free; queue
-/// pairs hold references through their shares.
+/// Each queue pair has a [`Share`] of the entries, so the queue cannot overflow. Queue pairs hold
+/// references through their shares.
+///
+/// # Locking
+///
+/// A mutex protects the shares. It is a leaf.
 ///
 /// # Invariants
 ///
 /// - `cq` is a live queue of the device of `pd`, and its context is `health`.
-/// - `room` plus the entries of all shares is `entries`.
+/// - The `room` of `shares` plus the entries of all shares is `entries`. `count` is their number, and
+///   `remains` has room for one item of each.
+#[pin_data(PinnedDrop)]
 pub struct Cq {
     cq: NonNull<bindings::ib_cq>,
     completes: Completes,
     /// Entries of the queue.
-    entries: i32,
-    /// Entries that belong to no share.
-    room: Atomic<i32>,
+    entries: u32,
+    #[pin]
+    shares: Mutex<Shares>,
     health: Arc<Health>,
     pd: Arc<Pd>,
 }
 
 // SAFETY: Verbs may be called on any thread.
 unsafe impl Send for Cq {}
-// SAFETY: Verbs may be called on several threads at once, and all other state is atomic or
-// constant.
+// SAFETY: Verbs may be called on several threads at once, and all other state is constant or under a
+// mutex.
 unsafe impl Sync for Cq {}
 
 impl Cq {
@@ -80,28 +114,40 @@ impl Cq {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too many entries, `ENOMEM`, or the driver's error.
+    /// `ENOMEM`, or the driver's error.
     pub fn new(pd: &Arc<Pd>, completes: Completes, entries: u32, vector: u32) -> Result<Arc<Self>> {
-        let room = i32::try_from(entries).map_err(|_| EINVAL)?;
-        let health = Arc::new(Health(AtomicFlag::new(false)), GFP_KERNEL)?;
+        let health = Arc::new(Health::new(), GFP_KERNEL)?;
         // SAFETY: `pd` holds the device.
         let cq = unsafe { bindings::ib_alloc_cq(pd.device_ptr(), entries, vector) };
-        // INVARIANT: The queue was just allocated; its context is set below. There are no shares.
-        let this = Self {
-            cq: NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?,
-            completes,
-            entries: room,
-            room: Atomic::new(room),
-            health,
-            pd: pd.clone(),
+        let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        let shares = Shares {
+            room: entries,
+            count: 0,
+            remains: KVec::new(),
         };
-        let context = Arc::as_ptr(&this.health).cast_mut().cast();
+        let context = Arc::as_ptr(&health).cast_mut().cast();
+        // INVARIANT: The queue was just allocated; its context is set below. There are no shares.
+        let made = Arc::pin_init(
+            pin_init!(Self {
+                cq,
+                completes,
+                entries,
+                shares <- new_mutex!(shares, "svcrdma completion queue"),
+                health,
+                pd: pd.clone(),
+            }),
+            GFP_KERNEL,
+        );
+        let this = made.inspect_err(|_| {
+            // SAFETY: The queue was just allocated, and nothing uses it.
+            unsafe { bindings::ib_free_cq(cq.as_ptr()) };
+        })?;
         // Drivers check the handler before they use the context, so the handler is set last.
         // SAFETY: The queue is live. `drop` frees it before `health`.
-        unsafe { (&raw mut (*cq).cq_context).write_volatile(context) };
+        unsafe { (&raw mut (*cq.as_ptr()).cq_context).write_volatile(context) };
         // SAFETY: The queue is live, and its context is set.
-        unsafe { (&raw mut (*cq).event_handler).write_volatile(Some(Self::event)) };
-        Ok(Arc::new(this, GFP_KERNEL)?)
+        unsafe { (&raw mut (*cq.as_ptr()).event_handler).write_volatile(Some(Self::event)) };
+        Ok(this)
     }
 
     /// Marks the queue broken if the event is an error of the queue. In any context.
@@ -114,39 +160,53 @@ impl Cq {
         if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
             // CAST: `new` has set the context to a `Health`.
             // SAFETY: The queue is freed before its `Health`.
-            unsafe { (*context.cast::<Health>()).0.store(true, Relaxed) };
+            unsafe { (*context.cast::<Health>()).has_failed.store(true, Relaxed) };
         }
     }
 
-    /// Returns true if the device has reported an error of the queue. In any context.
+    /// As [`Health::is_broken`]. In any context.
     pub fn is_broken(&self) -> bool {
         self.health.is_broken()
     }
 
-    /// Returns true if the queue has no shares.
+    /// Returns true if the queue has no shares. May sleep.
     pub fn is_idle(&self) -> bool {
-        self.room.load(Relaxed) == self.entries
+        self.shares.lock().count == 0
     }
 
-    /// Returns the number of entries that belong to shares.
-    pub fn used(&self) -> i32 {
-        self.entries.saturating_sub(self.room.load(Relaxed))
+    /// Returns the number of entries that belong to shares. May sleep.
+    pub fn used(&self) -> u32 {
+        self.entries.saturating_sub(self.shares.lock().room)
     }
 
-    /// Reserves `entries` entries. Returns `None` if the queue has fewer left. In any context.
-    pub fn share(self: &Arc<Self>, entries: u32) -> Option<Share> {
-        let wanted = i32::try_from(entries).ok()?;
-        // INVARIANT: `wanted` is taken off `room` below. If `room` was smaller, the share is
-        // dropped at once, which gives it back.
-        let share = Share {
-            cq: self.clone(),
-            entries: wanted,
+    /// Reserves `entries` entries. Returns `None` if the queue has fewer left. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn share(self: &Arc<Self>, entries: u32) -> Result<Option<Share>> {
+        let mut shares = self.shares.lock();
+        let Some(room) = shares.room.checked_sub(entries) else {
+            return Ok(None);
         };
-        (self.room.fetch_sub(wanted, Full) >= wanted).then_some(share)
+        let count = shares.count.saturating_add(1);
+        shares.remains.reserve(count, GFP_KERNEL)?;
+        // INVARIANT: The share has these entries, and room for its remains.
+        (shares.room, shares.count) = (room, count);
+        Ok(Some(Share {
+            cq: self.clone(),
+            entries,
+        }))
     }
 
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.cq.as_ptr()
+    }
+
+    /// Makes the worker poll the queue, as if the device had signalled a completion. In any context.
+    pub(super) fn poll(&self) {
+        // SAFETY: The queue is live by the type invariant, and is polled by a workqueue.
+        unsafe { bindings::poll_cq(self.as_ptr()) };
     }
 
     /// Waits until the worker has handled the completions that it has polled. Sleeps. Must not be
@@ -156,24 +216,37 @@ impl Cq {
         // `work` is initialised.
         unsafe { bindings::flush_cq(self.as_ptr()) };
     }
+
+    /// Marks the queue as one that completes no work any more. In process context.
+    pub(super) fn stop(&self) {
+        if !self.health.has_stopped.xchg(true, Relaxed) {
+            pr_err!(
+                "{}: completion queue stopped, closing its connections\n",
+                self.pd.device().name()
+            );
+        }
+    }
 }
 
-impl Drop for Cq {
-    fn drop(&mut self) {
+#[pinned_drop]
+impl PinnedDrop for Cq {
+    fn drop(self: Pin<&mut Self>) {
+        // Waits for the worker. No handler of a completion runs afterwards, so the remains may go.
         // SAFETY: The queue is live by the type invariant. Queue pairs hold shares, which hold this
         // value, so no queue pair uses the queue.
         unsafe { bindings::ib_free_cq(self.as_ptr()) };
     }
 }
 
-/// Entries of a completion queue that are reserved for one queue pair. Dropping it gives them back.
+/// Entries of a completion queue that are reserved for one queue pair. Dropping it gives them back,
+/// and may sleep.
 ///
 /// # Invariants
 ///
-/// `entries` entries were taken off the `room` of `cq`.
+/// The share counts in the `shares` of `cq`, with `entries` entries.
 pub struct Share {
     cq: Arc<Cq>,
-    entries: i32,
+    entries: u32,
 }
 
 impl Share {
@@ -192,12 +265,28 @@ impl Share {
     pub(super) fn fits(&self, pd: &Pd, completes: Completes, entries: u32) -> bool {
         self.cq.pd.device_ptr() == pd.device_ptr()
             && self.cq.completes == completes
-            && i64::from(self.entries) >= i64::from(entries)
+            && self.entries >= entries
+    }
+
+    /// Keeps `remains` until the queue is freed. May sleep.
+    pub(super) fn keep(&self, remains: Remains) {
+        let refused = {
+            let mut shares = self.cq.shares.lock();
+            shares.remains.push_within_capacity(remains)
+        };
+        if let Err(refused) = refused {
+            // Not reached: the share has room for it. Memory that completions may name is lost
+            // rather than freed.
+            core::mem::forget(refused);
+        }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.cq.room.add(self.entries, Relaxed);
+        let mut shares = self.cq.shares.lock();
+        // INVARIANT: The entries of this share are free again.
+        shares.room = shares.room.saturating_add(self.entries);
+        shares.count = shares.count.saturating_sub(1);
     }
 }

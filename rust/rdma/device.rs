@@ -211,6 +211,11 @@ impl Pd {
         self.pd.as_ptr()
     }
 
+    /// Returns the device.
+    pub(super) fn device(&self) -> &IbDevice {
+        &self.device.0
+    }
+
     pub(super) fn device_ptr(&self) -> *mut bindings::ib_device {
         self.device.0.as_ptr()
     }

@@ -14,6 +14,10 @@ use crate::{
         Status, //
     },
     cq::Share,
+    drain::{
+        Drain,
+        LOOKS, //
+    },
     handler::{
         Handler,
         Unfit, //
@@ -34,14 +38,24 @@ use kernel::{
 
 /// A queue pair without its id. Dropping it disconnects, drains and destroys the queue pair.
 ///
+/// # Completions
+///
+/// A completion names a slot or a Receive buffer, which names the context of the queue pair. The
+/// queue pair itself is not read: completions may still be handled while it is destroyed. What they
+/// name lives until all of them were handled. If that cannot be known, because a [drain](Drain) has
+/// failed, it lives until the completion queue is freed.
+///
 /// # Invariants
 ///
 /// - `id` is live and has a live queue pair.
-/// - The context of the queue pair is `_context`.
+/// - The context of the queue pair is `context`, which its slots and its Receive buffers name.
 /// - Work requests of its send queue complete to slots in `buffers`, whose memory does not move.
 pub(super) struct Pair<H: Handler> {
     pub(super) buffers: ChainBuffers,
-    pub(super) _context: Arc<H>,
+    pub(super) context: Arc<H>,
+    /// The drains of the send queue and of the receive queue; taken by `drop`.
+    pub(super) send_drain: Option<Pin<KBox<Drain<H>>>>,
+    pub(super) receive_drain: Option<Pin<KBox<Drain<H>>>>,
     /// The Receive pool, once it is attached to this queue pair.
     pub(super) pool: Option<Arc<ReceivePool<H::Call>>>,
     pub(super) receive_cq: Share,
@@ -56,14 +70,20 @@ pub(super) struct RawId(pub(super) *mut bindings::rdma_cm_id);
 unsafe impl Send for RawId {}
 
 impl<H: Handler> Pair<H> {
-    /// Allocates `depth` slots. May sleep.
-    pub(super) fn new_slots(depth: usize) -> Result<KVec<Slot>> {
+    /// Allocates `depth` slots of a queue pair with this context. May sleep.
+    pub(super) fn new_slots(depth: usize, context: &Arc<H>) -> Result<KVec<Slot>> {
         let mut slots = KVec::with_capacity(depth, GFP_KERNEL)?;
         for index in 0..depth {
             let cqe = bindings::ib_cqe {
                 done: Some(Self::done),
             };
-            slots.push(Slot { cqe, index }, GFP_KERNEL)?;
+            let context = Arc::as_ptr(context).cast();
+            let slot = Slot {
+                cqe,
+                index,
+                context,
+            };
+            slots.push(slot, GFP_KERNEL)?;
         }
         Ok(slots)
     }
@@ -85,14 +105,16 @@ impl<H: Handler> Pair<H> {
         // CAST: `wr_cqe` points to the first field of a `repr(C)` slot, see `ChainBuffers::add`.
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
-        // SAFETY: Slots live until all completions of the queue pair were handled, see `drop`.
-        let index = unsafe { (*slot).index };
+        // SAFETY: Slots live until all completions of the queue pair were handled, or their queue is
+        // freed, see `drop`.
+        let (index, context) = unsafe { ((*slot).index, (*slot).context) };
         // SAFETY: By the safety requirements of this function `wc` is valid.
-        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
-        // SAFETY: The queue pair is destroyed after all of its completions were handled, see
-        // `drop`.
-        let handler = unsafe { Self::handler((*qp).qp_context) };
-        let completion = Completion::new(qp, index, status);
+        let status = unsafe { Status::new((*wc).status) };
+        // SAFETY: The slot names the context of its queue pair by the invariant of `Pair`. The
+        // context lives as long as the slot, see `drop`.
+        let handler = unsafe { Self::handler(context) };
+        // The slot is in an array, at `index`.
+        let completion = Completion::new(slot.wrapping_sub(index), index, status);
         H::sent(handler, &completion);
     }
 
@@ -102,24 +124,28 @@ impl<H: Handler> Pair<H> {
     ///
     /// The RDMA core calls this with a completion of a `Buffer<H::Call>` that was posted to a queue
     /// pair that `Qp::new` has made.
-    pub(super) unsafe extern "C" fn received(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+    pub(super) unsafe extern "C" fn received(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // CAST: `wr_cqe` points to the first field of a `repr(C)` buffer, see `Buffer::new`.
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let raw: *mut Buffer<H::Call> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
-        // SAFETY: `wc` is valid. These fields are set whatever the status is.
-        let (status, qp) = unsafe { (Status::new((*wc).status), (*wc).qp) };
+        // SAFETY: `wc` is valid. The status is always set.
+        let status = unsafe { Status::new((*wc).status) };
         // SAFETY: `wc` is valid. These fields are meaningful only after a success; otherwise they
         // are arbitrary integers.
         let (opcode, flags) = unsafe { ((*wc).opcode, (*wc).wc_flags) };
-        // SAFETY: The queue pair holds a reference to the pool of the buffer, and is destroyed
-        // after all of its completions were handled.
-        let pool = unsafe { &*(*raw).pool.cast::<ReceivePool<H::Call>>() };
+        // SAFETY: A posted buffer lives until its completion was handled, or the completion queue is
+        // freed, see `drop`. `pool` and `context` do not change.
+        let (pool, context) = unsafe { ((*raw).pool, (*raw).context) };
+        // SAFETY: The buffer has a reference to its pool, which is a `ReceivePool<H::Call>`.
+        let pool = unsafe { &*pool.cast::<ReceivePool<H::Call>>() };
         pool.on_completed();
-        // SAFETY: `raw` is a buffer of `pool`, so it is not null. It was posted to `qp`, which is
-        // live while its completions are handled, and this is its completion.
-        let mut receive = unsafe { Receive::complete(NonNull::new_unchecked(raw), qp) };
-        // SAFETY: A queue pair is destroyed after all of its completions were handled, see `drop`.
-        let handler = unsafe { Self::handler((*qp).qp_context) };
+        // SAFETY: The completion queue is live while its worker runs, and keeps its device
+        // registered. The buffer is not null. It is mapped for that device, as `Qp::new` has checked,
+        // until `give_back`, which waits for this completion. This is its completion.
+        let mut receive = unsafe { Receive::complete(NonNull::new_unchecked(raw), (*cq).device) };
+        // SAFETY: The buffer names the context of its queue pair by the invariant of `Pair`. The
+        // context lives until the completion was handled, see `drop`.
+        let handler = unsafe { Self::handler(context) };
         if !status.is_success() {
             // The pool is closed first: the failed queue pair would flush the buffer again at once.
             pool.close();
@@ -160,12 +186,39 @@ impl<H: Handler> Pair<H> {
     ///
     /// # Safety
     ///
-    /// `context` is the context of a queue pair that `Qp::new` has made and that is not destroyed
-    /// for `'a`.
-    unsafe fn handler<'a>(context: *mut c_void) -> ArcBorrow<'a, H> {
+    /// `context` is the context of a queue pair that `Qp::new` has made. The `Arc` that it comes
+    /// from, which the `Pair` holds first and a failed [`Drain`] later, lives for `'a`.
+    unsafe fn handler<'a>(context: *const c_void) -> ArcBorrow<'a, H> {
         // CAST: `Qp::new` has set the context to an `H`.
-        // SAFETY: The `Pair` holds an `Arc` of the context until the queue pair is destroyed.
-        unsafe { ArcBorrow::from_raw(context.cast::<H>().cast_const()) }
+        // SAFETY: By the safety requirements of this function.
+        unsafe { ArcBorrow::from_raw(context.cast::<H>()) }
+    }
+
+    /// Puts the queue pair into the error state and waits until its work has completed, for a
+    /// limited time. Returns true for the send queue, and for the receive queue, if all work of that
+    /// queue has completed. Sleeps.
+    fn drain(&self) -> (bool, bool) {
+        let qp = self.as_ptr();
+        let mut attr: bindings::ib_qp_attr = crate::zeroed();
+        attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
+        // CAST: A mask.
+        let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
+        // SAFETY: The queue pair is live by the type invariant.
+        let is_error = unsafe { bindings::ib_modify_qp(qp, &mut attr, mask) } == 0;
+        let (Some(sends), Some(receives), true) = (&self.send_drain, &self.receive_drain, is_error)
+        else {
+            return (false, false);
+        };
+        // SAFETY: The queue pair is in the error state. Nobody posts Sends, which needs the `Qp`, and
+        // the send queue has room for the marker. `drop` keeps the drain unless it succeeds.
+        let has_sent = unsafe { sends.post_send(qp) }.is_ok();
+        // SAFETY: As above. Nobody posts Receives, as the pool is closed.
+        let has_received = unsafe { receives.post_receive(qp) }.is_ok();
+        let mut left = LOOKS;
+        (
+            has_sent && sends.wait(&self.send_cq, &mut left),
+            has_received && receives.wait(&self.receive_cq, &mut left),
+        )
     }
 }
 
@@ -177,25 +230,31 @@ impl<H: Handler> Drop for Pair<H> {
         // Does not wait for the peer. An error means that there is no connection, or none any more.
         // SAFETY: The id is live by the type invariant.
         let _ = unsafe { bindings::rdma_disconnect(self.id.0) };
-        // SAFETY: The queue pair is live by the type invariant. Nobody posts Sends, which needs the
-        // `Qp`. The send queue has room for the marker.
-        unsafe { bindings::ib_drain_sq(self.as_ptr()) };
-        // SAFETY: The queue pair is live by the type invariant. Nobody posts Receives, as the pool
-        // is closed. The receive queue has room for the marker.
-        unsafe { bindings::ib_drain_rq(self.as_ptr()) };
-        // The drain functions have waited for the last completion of each queue. Only the worker of
-        // a completion queue handles completions, so none refers to the queue pair once the worker
-        // is done. If a driver cannot put a queue pair into the error state, or does not take the
-        // marker, the drain functions only warn. Then no completion is left because drivers remove
-        // the completions of a queue pair from its completion queues when they destroy it.
+        let (is_sent, is_received) = self.drain();
+        // SAFETY: The id has a queue pair by the type invariant. After this the device neither uses
+        // memory of its work nor adds completions (`ib_destroy_qp` in
+        // drivers/infiniband/core/verbs.c).
+        unsafe { bindings::rdma_destroy_qp(self.id.0) };
+        // Only the worker of a completion queue handles completions. After a drain that has
+        // succeeded, it has polled all of them, and has handled them once it is done.
         self.receive_cq.cq().flush();
         self.send_cq.cq().flush();
-        // SAFETY: The id has a queue pair by the type invariant. All of its work has completed.
-        unsafe { bindings::rdma_destroy_qp(self.id.0) };
-        if let Some(pool) = &self.pool {
-            // SAFETY: The pool was attached to this queue pair only, and was closed above. The
-            // queue pair is destroyed, and its completions were handled.
-            unsafe { pool.give_back() };
+        let context = &self.context;
+        if let Some(drain) = self.send_drain.take().filter(|_| !is_sent) {
+            drain.keep_slots(&self.send_cq, context.clone(), self.buffers.take_slots());
+        }
+        let failed = self.receive_drain.take().filter(|_| !is_received);
+        match (self.pool.take(), failed) {
+            (Some(pool), Some(drain)) => {
+                // SAFETY: The pool was attached to this queue pair only, and was closed above. The
+                // queue pair is destroyed.
+                unsafe { drain.keep_pool(&self.receive_cq, context.clone(), pool) }
+            }
+            // SAFETY: As above. All completions of its buffers were handled.
+            (Some(pool), None) => unsafe { pool.give_back() },
+            // Without a pool nothing but the marker may complete.
+            (None, Some(drain)) => drain.keep(&self.receive_cq),
+            (None, None) => {}
         }
     }
 }

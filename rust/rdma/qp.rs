@@ -6,7 +6,10 @@
 
 use crate::{
     chain::Chain,
-    chain_buffers::ChainBuffers,
+    chain_buffers::{
+        ChainBuffers,
+        Slot, //
+    },
     claim::Claim,
     cm::{
         CmId,
@@ -17,11 +20,13 @@ use crate::{
         Share, //
     },
     device::Pd,
+    drain::Drain,
     handler::Handler,
     pair::{
         Pair,
         RawId, //
     },
+    receive_buffer::Receiver,
     receive_pool::ReceivePool, //
 };
 use core::ptr::NonNull;
@@ -60,9 +65,10 @@ pub struct Parts<'a, H: Handler> {
 /// Dropping a `Qp` sleeps. It
 ///
 /// 1. closes the Receive pool,
-/// 2. disconnects, and waits until all posted work has completed and all completions were handled,
-/// 3. destroys the queue pair,
-/// 4. unmaps the Receive buffers,
+/// 2. disconnects, and waits until all posted work has completed, for at most 17 seconds,
+/// 3. destroys the queue pair, and waits until all completions were handled,
+/// 4. unmaps the Receive buffers; if the wait has failed, its completion queue does so when it is
+///    freed,
 /// 5. destroys the id. [`SendQueue::shut`](crate::send_queue::SendQueue::shut) returns the id
 ///    instead.
 ///
@@ -78,7 +84,7 @@ pub struct Qp<H: Handler, E: Events> {
 
 impl<H: Handler> Parts<'_, H> {
     /// Returns the entries of the receive queue: one for each buffer, and one for the marker of
-    /// `ib_drain_rq`.
+    /// its [`Drain`].
     fn receives_depth(&self) -> u32 {
         let most = u32::try_from(self.receives.max()).unwrap_or(u32::MAX);
         most.saturating_add(1)
@@ -104,7 +110,7 @@ impl<H: Handler> Parts<'_, H> {
         attr.recv_cq = self.receive_cq.cq().as_ptr();
         attr.cap.max_recv_wr = self.receives_depth();
         attr.cap.max_recv_sge = 1;
-        // One entry more, for the marker of `ib_drain_sq`.
+        // One entry more, for the marker of the drain.
         attr.cap.max_send_wr = self.depth.saturating_add(1);
         attr.cap.max_send_sge = self.max_sge;
         attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
@@ -128,7 +134,8 @@ impl<H: Handler, E: Events> Qp<H, E> {
         if !parts.are_fit() {
             return Err(EINVAL);
         }
-        let slots = Pair::<H>::new_slots(parts.depth as usize)?;
+        let slots = Pair::<H>::new_slots(parts.depth as usize, &context)?;
+        let (send_drain, receive_drain) = (Some(Drain::new()?), Some(Drain::new()?));
         let max_sge = parts.max_sge as usize;
         let max_read_sge = parts.max_read_sge as usize;
         let buffers = ChainBuffers::new(parts.pd, slots, parts.chain, max_sge, max_read_sge)?;
@@ -140,7 +147,9 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // INVARIANT: The queue pair was just created on `id` with this context.
         let pair = Pair {
             buffers,
-            _context: context,
+            context,
+            send_drain,
+            receive_drain,
             pool: None,
             receive_cq: parts.receive_cq,
             send_cq: parts.send_cq,
@@ -150,10 +159,14 @@ impl<H: Handler, E: Events> Qp<H, E> {
         // the id.
         let mut this = Self { pair, id };
         let qp = NonNull::new(this.pair.as_ptr()).ok_or(EINVAL)?;
+        let receiver = Receiver {
+            done: Pair::<H>::received,
+            context: Arc::as_ptr(&this.pair.context).cast(),
+        };
         // SAFETY: The queue pair is live, has the protection domain of the pool by `are_fit`, and
         // has room for its buffers. `Pair::drop` closes the pool before it destroys the queue pair.
         // `received` handles completions of buffers of this type, and the context is an `H`.
-        if !unsafe { parts.receives.open(qp, Pair::<H>::received) } {
+        if !unsafe { parts.receives.open(qp, receiver) } {
             return Err(EBUSY);
         }
         this.pair.pool = Some(parts.receives.clone());
@@ -180,6 +193,14 @@ impl<H: Handler, E: Events> Qp<H, E> {
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_qp {
         self.pair.as_ptr()
+    }
+
+    /// Returns the array of the slots, which identifies the queue pair in a [`Completion`].
+    ///
+    /// [`Completion`]: crate::completion::Completion
+    #[inline]
+    pub(super) fn slots(&self) -> *const Slot {
+        self.pair.buffers.slots()
     }
 
     /// Begins an empty chain for the work that `claim` belongs to. It replaces the last chain. Its

@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`client::Registration`] | reports devices to the ULP's [`client::Client`] | |
 //! | [`device::IbDevice`] | a device: its name and its limits | `Client::add`, `NewId::device` |
+//! | [`fatal::FatalErrors`] | notes that a device has reported a fatal error | `IbDevice` |
 //! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
 //! | [`cq::Cq`], [`cq::Share`] | a completion queue, and one connection's entries in it | `Pd` |
 //! | [`cm::CmId`] | an id: a listener or one connection | an address, a connect request |
@@ -273,6 +274,8 @@ pub mod completion;
 pub mod cq;
 pub mod device;
 pub mod dma;
+mod drain;
+pub mod fatal;
 pub mod handler;
 mod mapping;
 pub mod memory_region;
@@ -310,6 +313,8 @@ unsafe impl Plain for bindings::ib_rdma_wr {}
 unsafe impl Plain for bindings::ib_reg_wr {}
 // SAFETY: `struct ib_recv_wr` consists of integers, nullable pointers and unions of these.
 unsafe impl Plain for bindings::ib_recv_wr {}
+// SAFETY: `struct ib_qp_attr` consists of integers, nullable pointers and unions of these.
+unsafe impl Plain for bindings::ib_qp_attr {}
 
 /// Returns a value of zeros, like a C initializer that names no field.
 fn zeroed<T: Plain>() -> T {

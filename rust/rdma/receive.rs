@@ -46,11 +46,13 @@ impl<S: State> Receive<S> {
     ///
     /// # Safety
     ///
-    /// - `qp` is live.
-    /// - `buffer` was posted to `qp`. The caller handles its completion, and nobody else uses the
-    ///   buffer.
+    /// - `device` is registered, and `buffer` is mapped for it.
+    /// - `buffer` was posted. The caller handles its completion, and nobody else uses the buffer.
     #[inline]
-    pub(super) unsafe fn complete(buffer: NonNull<Buffer<S>>, qp: *mut bindings::ib_qp) -> Self {
+    pub(super) unsafe fn complete(
+        buffer: NonNull<Buffer<S>>,
+        device: *mut bindings::ib_device,
+    ) -> Self {
         let raw = buffer.as_ptr();
         // SAFETY: By the safety requirements of this function the buffer is live and nobody else
         // uses it.
@@ -59,8 +61,8 @@ impl<S: State> Receive<S> {
             (*raw).len = 0;
             (*raw).sge.addr
         };
-        // SAFETY: `qp` is live, and the buffer is mapped for its device, to which it was posted.
-        unsafe { bindings::ib_dma_sync_receive((*qp).device, addr, false) };
+        // SAFETY: By the safety requirements of this function.
+        unsafe { bindings::ib_dma_sync_receive(device, addr, false) };
         // INVARIANT: `buffer` is live and nobody else uses it by the safety requirements of this
         // function; `lent` was set above.
         Self { buffer }

@@ -44,6 +44,14 @@ pub trait State: Default + Send + 'static {
 /// The function that the RDMA core calls for the completion of a Receive.
 pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
+/// The receiver of the messages of a queue pair.
+#[derive(Clone, Copy)]
+pub(super) struct Receiver {
+    pub(super) done: Done,
+    /// The context of the queue pair.
+    pub(super) context: *const c_void,
+}
+
 /// Bytes of a Receive buffer. A longer message ends its connection with an error.
 pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 
@@ -52,8 +60,8 @@ pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 /// Its pool's lock protects `wr.next`, `index` and `lent`, except that a completion sets `lent`. The
 /// thread that returns the buffer sets `below`.
 /// The owner of the buffer at the moment may use the page, `len` and `state`: the device while the
-/// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool`, `start` and `sge` do not
-/// change.
+/// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool`, `context`, `start` and `sge`
+/// do not change.
 #[repr(C)]
 pub(super) struct Buffer<S: State> {
     /// Identifies the buffer in a completion. The first field, so that a pointer to it points to
@@ -61,6 +69,8 @@ pub(super) struct Buffer<S: State> {
     cqe: bindings::ib_cqe,
     /// The `ReceivePool<S>` that the buffer belongs to, and to which it has a reference of its own.
     pub(super) pool: *const c_void,
+    /// The context of the queue pair that it is made for.
+    pub(super) context: *const c_void,
     page: FreshPage,
     /// The address of the page.
     pub(super) start: *mut u8,
@@ -85,8 +95,7 @@ impl<S: State> Buffer<S> {
     pub(super) const NOWHERE: usize = usize::MAX;
 
     /// Allocates a buffer for the `ReceivePool<S>` at `pool`, and maps it for `pd`. The pool frees
-    /// the buffer, and takes the reference to itself out before. `done` handles its completions. May
-    /// sleep.
+    /// the buffer, and takes the reference to itself out before. `receiver` handles its completions. May sleep.
     ///
     /// # Errors
     ///
@@ -96,15 +105,22 @@ impl<S: State> Buffer<S> {
     ///
     /// - `pool` comes from `Arc::into_raw` of an `Arc<ReceivePool<S>>`. The buffer gets that
     ///   reference, unless this returns an error.
-    /// - `done` is for completions of `Buffer<S>`.
-    pub(super) unsafe fn new(pool: *const c_void, pd: &Pd, done: Done) -> Result<NonNull<Self>> {
+    /// - The function of `receiver` is for completions of `Buffer<S>`.
+    pub(super) unsafe fn new(
+        pool: *const c_void,
+        pd: &Pd,
+        receiver: Receiver,
+    ) -> Result<NonNull<Self>> {
         let page = FreshPage::new(Effort::Little)?;
         let start = page.address();
         // In place, because it is large for the stack.
         let mut buffer = KBox::init(
             init!(Self {
-                cqe: bindings::ib_cqe { done: Some(done) },
+                cqe: bindings::ib_cqe {
+                    done: Some(receiver.done),
+                },
                 pool,
+                context: receiver.context,
                 page,
                 start,
                 wr: crate::zeroed(),

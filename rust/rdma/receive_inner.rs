@@ -8,7 +8,7 @@ use crate::{
     device::Pd,
     receive_buffer::{
         Buffer,
-        Done,
+        Receiver,
         State, //
     },
     receive_chain::ReceiveChain,
@@ -28,9 +28,9 @@ use svcrdma_proto::receives::{
 pub(super) enum Queue {
     /// No queue pair has taken the pool yet.
     None,
-    /// The receive queue of this queue pair, and the function that handles its completions. The
-    /// queue pair closes the pool before it is destroyed.
-    Open(NonNull<bindings::ib_qp>, Done),
+    /// The receive queue of this queue pair, and the receiver of its messages. The queue pair closes
+    /// the pool before it is destroyed.
+    Open(NonNull<bindings::ib_qp>, Receiver),
     /// The queue pair is being destroyed or has failed. Nothing is posted any more.
     Closed,
 }
@@ -52,7 +52,8 @@ pub(super) struct Inner<S: State> {
 }
 
 // SAFETY: The buffers that the pointers refer to belong to the pool, and their content is `Send`.
-// The pointer of `Queue::Open` refers to a live queue pair, to which any thread may post.
+// The pointers of `Queue::Open` refer to a live queue pair, to which any thread may post, and to its
+// context.
 unsafe impl<S: State> Send for Inner<S> {}
 
 impl<S: State> Inner<S> {

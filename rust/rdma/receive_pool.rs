@@ -35,7 +35,7 @@ use crate::{
     receive_budget::Budget,
     receive_buffer::{
         Buffer,
-        Done,
+        Receiver,
         State, //
     },
     receive_inner::{
@@ -206,7 +206,7 @@ impl<S: State> ReceivePool<S> {
     /// Takes a spare buffer or allocates one, and makes it wait to be posted. May sleep. Errors are
     /// those of [`Self::resize`].
     fn make(self: &Arc<Self>, limit: Option<u32>) -> Result {
-        let (pd, done) = {
+        let (pd, receiver) = {
             let mut inner = self.inner.lock();
             if let Some(buffer) = inner.spare.pop() {
                 // SAFETY: The buffer was in the list of spare buffers until now, so it is in the
@@ -214,17 +214,17 @@ impl<S: State> ReceivePool<S> {
                 unsafe { inner.wait(buffer) };
                 return Ok(());
             }
-            let Queue::Open(_, done) = inner.queue else {
+            let Queue::Open(_, receiver) = inner.queue else {
                 return Err(ENODEV);
             };
-            (inner.pd.clone().ok_or(ENODEV)?, done)
+            (inner.pd.clone().ok_or(ENODEV)?, receiver)
         };
         if !self.budget.take(limit) {
             return Err(compat::enobufs());
         }
         let pool = Arc::into_raw(self.clone());
-        // SAFETY: The buffer gets the reference of `pool`; `open` has got `done` for this pool.
-        let made = unsafe { Buffer::new(pool.cast(), &pd, done) };
+        // SAFETY: The buffer gets the reference of `pool`; `open` has got `receiver` for this pool.
+        let made = unsafe { Buffer::new(pool.cast(), &pd, receiver) };
         let buffer = made.inspect_err(|_| {
             self.budget.put();
             // SAFETY: No buffer has got the reference.
@@ -293,12 +293,13 @@ impl<S: State> ReceivePool<S> {
     /// - `qp` is live and uses the protection domain of the pool.
     /// - Its receive queue has room for [`Self::max`] buffers.
     /// - [`Self::close`] is called before it is destroyed.
-    /// - `done` handles completions of a `Buffer<S>` that was posted to `qp`.
-    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, done: Done) -> bool {
+    /// - `receiver` is the context of `qp`, and handles completions of a `Buffer<S>` that was posted to
+    ///   `qp`.
+    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, receiver: Receiver) -> bool {
         let mut inner = self.inner.lock();
         let is_free = matches!(inner.queue, Queue::None);
         if is_free {
-            inner.queue = Queue::Open(qp, done);
+            inner.queue = Queue::Open(qp, receiver);
         }
         is_free
     }

@@ -26,7 +26,7 @@
 //!
 //! Each `SendQueue` has one spinlock. Functions may be called in any process context, completion
 //! handlers included; only [`SendQueue::new`] and [`SendQueue::shut`] sleep. Posting, and the end
-//! of posting in `shut`, exclude each other by the lock, as `ib_drain_qp` requires.
+//! of posting in `shut`, exclude each other by the lock, as a drain requires.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 

@@ -27,7 +27,7 @@ pub(crate) enum CloseReason {
     Silent,
     /// The listener's queue of connections to accept is full or closed.
     Busy,
-    /// The peer has more unanswered Calls than the connection has room for.
+    /// The peer sent more Calls than its grants allow.
     CreditOverrun,
     /// A Receive completed with this error status (`enum ib_wc_status`).
     Receive(i32),
@@ -49,7 +49,7 @@ pub(crate) enum CloseReason {
     /// nfsd dropped a Call that must be answered, for example because it still works on the same
     /// Call.
     Dropped,
-    /// The device reported that a completion queue of the connection has failed.
+    /// A completion queue of the connection has failed, or completes nothing any more.
     CompletionQueue,
     /// The peer sent too many messages that cost no credit and match no waiting callback.
     Unasked,
@@ -62,6 +62,8 @@ pub(crate) enum CloseReason {
     PageShortage,
     /// The peer takes Replies or serves RDMA Reads more slowly than `minimum_rate`.
     TooSlow,
+    /// The device reported a fatal error of all of it.
+    DeviceFatal,
 }
 
 /// The queues that Calls and Replies pass. The first three have room for all that the credits
@@ -107,6 +109,7 @@ impl CloseReason {
             CloseReason::Overflow(queue) => (22, queue.number()),
             CloseReason::PageShortage => (23, 0),
             CloseReason::TooSlow => (24, 0),
+            CloseReason::DeviceFatal => (25, 0),
         }
     }
 
@@ -154,7 +157,7 @@ impl fmt::Display for CloseReason {
             CloseReason::Results(errno) => write!(f, "results cannot be sent (error {errno})"),
             CloseReason::Dropped => f.write_str("nfsd dropped a Call that needs an answer"),
             CloseReason::CompletionQueue => {
-                f.write_str("the device reported a failed completion queue")
+                f.write_str("its completion queue has failed or stopped")
             }
             CloseReason::Unasked => f.write_str("the peer sent too many unsolicited messages"),
             CloseReason::Invalidation => {
@@ -165,6 +168,7 @@ impl fmt::Display for CloseReason {
                 f.write_str("the peer does not serve its Reads while pages are short")
             }
             CloseReason::TooSlow => f.write_str("the peer is slower than minimum_rate"),
+            CloseReason::DeviceFatal => f.write_str("the device reported a fatal error"),
         }
     }
 }

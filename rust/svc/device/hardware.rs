@@ -48,14 +48,14 @@ const SEND_SGE: u32 = 8;
 const _: () = assert!(SEND_SGE <= MAX_SGE);
 
 /// The work requests that a connection can have posted. The sum of this number, the marker of
-/// `ib_drain_sq` and the entry that a ring leaves empty is a power of two, because drivers round up
+/// the drain and the entry that a ring leaves empty is a power of two, because drivers round up
 /// to one.
 const SEND_DEPTH: u32 = 62;
 
 const _: () = assert!((SEND_DEPTH + 2).is_power_of_two());
 
 /// The work requests that a queue of a queue pair must have room for: the Receives that a
-/// connection starts with, the Receives for replies to callbacks, and the marker of `ib_drain_rq`.
+/// connection starts with, the Receives for replies to callbacks, and the marker of the drain.
 const MIN_DEPTH: u32 = 32;
 
 // A full send queue contains a signalled work request. Without one, no completion would free its
@@ -150,14 +150,14 @@ impl Hardware {
     /// Returns the most Receive buffers that a connection with up to `credits` credits may have.
     /// Any context.
     pub(crate) fn max_receives(&self, credits: u32) -> u32 {
-        // One entry is left for the marker of `ib_drain_rq`.
+        // One entry is left for the marker of the drain.
         let most = self.limits.max_qp_wr.min(self.limits.max_cqe);
         needed(credits, SLOTS).min(most.saturating_sub(1))
     }
 
     /// Reserves completion queue entries of `lane` for a connection with up to `max` Receive
     /// buffers: for these, for the work that it can have posted, and for the markers of
-    /// `ib_drain_rq` and `ib_drain_sq`. May sleep.
+    /// its drains. May sleep.
     ///
     /// # Errors
     ///

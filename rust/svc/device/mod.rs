@@ -24,6 +24,7 @@ use super::{
         SHORTAGE_MSECS, //
     },
 };
+use core::pin::Pin;
 use hardware::{
     Hardware,
     ReadsInto, //
@@ -44,9 +45,12 @@ use kernel::{
         Delta, //
     },
 };
-use rdma::device::{
-    IbDevice,
-    Name, //
+use rdma::{
+    device::{
+        IbDevice,
+        Name, //
+    },
+    fatal::FatalErrors, //
 };
 use support::workqueue::{
     OwnedQueue,
@@ -77,6 +81,8 @@ enum State {
 pub(crate) struct Device {
     /// The device of the RDMA core.
     ib: IbDevice,
+    /// The fatal errors that the device reports.
+    errors: Pin<KBox<FatalErrors>>,
     /// The memory that RDMA Reads go to.
     reads_into: ReadsInto,
     /// The verbs objects.
@@ -94,9 +100,11 @@ impl Device {
         // With iWARP, destroying the queue pair ends the connection, so there is no confirmation of
         // a disconnect to wait for.
         let domain = Domain::new(queue, !ib.limits().iwarp)?;
+        let errors = FatalErrors::of(&ib)?;
         Arc::pin_init(
             pin_init!(Self {
                 ib,
+                errors,
                 reads_into,
                 state <- new_mutex!(State::Unused, "svcrdma device"),
                 domain,
@@ -172,6 +180,13 @@ impl Device {
     /// Closes connections that make no progress, and refills or trims the pool. `seconds` seconds
     /// have passed since the last call. May sleep.
     pub(crate) fn look(self: &Arc<Self>, seconds: u32) {
+        if self.errors.take() {
+            pr_err!(
+                "{}: the device reported a fatal error, closing its connections\n",
+                self.ib.name()
+            );
+            self.close_all(CloseReason::DeviceFatal);
+        }
         let mut unanswered = 0u32;
         self.domain.for_each(|connection| {
             connection.tick(seconds);

@@ -56,12 +56,14 @@ impl Cqs {
     /// Those of creating a queue.
     pub(super) fn share(&self, pd: &Arc<Pd>, max_cqe: u32, entries: u32) -> Result<Share> {
         let mut cqs = self.list.lock();
-        if let Some(share) = cqs.iter().find_map(|cq| cq.share(entries)) {
-            return Ok(share);
+        for cq in cqs.iter() {
+            if let Some(share) = cq.share(entries)? {
+                return Ok(share);
+            }
         }
         let size = SHARED_CQ.min(max_cqe).max(entries);
         let cq = Cq::new(pd, self.completes, size, self.vector)?;
-        let share = cq.share(entries).ok_or(ENOSPC)?;
+        let share = cq.share(entries)?.ok_or(ENOSPC)?;
         cqs.push(cq, GFP_KERNEL)?;
         Ok(share)
     }
@@ -72,10 +74,10 @@ impl Cqs {
     }
 
     /// Returns the number of reserved entries.
-    pub(super) fn used(&self) -> i32 {
+    pub(super) fn used(&self) -> u32 {
         let cqs = self.list.lock();
         cqs.iter()
-            .fold(0, |used: i32, cq| used.saturating_add(cq.used()))
+            .fold(0, |used: u32, cq| used.saturating_add(cq.used()))
     }
 
     /// Destroys the queues without reserved entries.

@@ -197,7 +197,7 @@ impl Lane {
     }
 
     /// Returns the number of completion queue entries that connections use. May sleep.
-    fn load(&self) -> i32 {
+    fn load(&self) -> u32 {
         self.receives.used().saturating_add(self.sends.used())
     }
 

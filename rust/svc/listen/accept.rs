@@ -113,6 +113,8 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 ) -> Result<New<Xprt>> {
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
+    // Dropped without the mutex of the device: destroying a queue pair waits for the hardware.
+    let mut refused = None;
     let endpoint = device.with_hardware(|hardware| {
         let keeps_sinks = hardware.registers.is_none();
         let lane = connection
@@ -123,10 +125,15 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
         let max_pages = listener.max_pages();
         let endpoint = new_endpoint(hardware, lane, connection, receives, &cqs, max_pages)?;
         let qp = new_qp(hardware, id, &endpoint, cqs)?;
-        endpoint.receives.begin(connection.max_credits)?;
+        if let Err(e) = endpoint.receives.begin(connection.max_credits) {
+            refused = Some(qp);
+            return Err(e);
+        }
         connect(hardware, connection, &endpoint, qp)?;
         Ok(endpoint)
-    })?;
+    });
+    drop(refused);
+    let endpoint = endpoint?;
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
     let credits = endpoint.balance().granted;

@@ -55,12 +55,13 @@ const REASONS: &[CloseReason] = &[
     reason(16, "release was set to 1", None),
     reason(17, "the peer sent an RDMA Write with immediate data", FOREIGN),
     reason(18, "nfsd dropped a Call that needs an answer", Some("look at the exported file system: nfsd still worked on the first copy of a Call")),
-    reason(19, "the device reported a failed completion queue", DRIVER),
+    reason(19, "its completion queue has failed or stopped", DRIVER),
     reason(20, "the peer sent too many unsolicited messages", FOREIGN),
     reason(21, "the peer invalidated a memory region of the server", FOREIGN),
     reason(22, "queue full", Some("raise read_pages_per_device if Calls wait for pages; otherwise send what svcrdmactl report collects")),
     reason(23, "the peer does not serve its Reads while pages are short", SLOW),
     reason(24, "the peer is slower than minimum_rate", SLOW),
+    reason(25, "the device reported a fatal error", DRIVER),
 ];
 
 /// Returns the reason of a text in the table `closes`, or nothing for one of a newer module.
