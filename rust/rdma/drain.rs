@@ -135,7 +135,6 @@ impl<H: Handler> Drain<H> {
             }),
             GFP_KERNEL,
         )
-        .map_err(Error::from)
     }
 
     /// Posts the marker to the send queue of `qp`.

@@ -57,7 +57,7 @@ impl FatalErrors {
                 unsafe { bindings::register_event_handler(slot, raw, Some(Self::event)) }
             }),
         });
-        Ok(KBox::pin_init(this, GFP_KERNEL)?)
+        KBox::pin_init(this, GFP_KERNEL)
     }
 
     /// Returns true once after an error was reported. In any context.

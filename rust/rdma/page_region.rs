@@ -131,6 +131,15 @@ impl PageRegion {
         registered.inspect_err(|_| self.unmap())
     }
 
+    /// Maps all pages as [`Self::map`] does, unless they are mapped. Returns false if they are mapped
+    /// already. Does not sleep. Errors are those of [`Self::map`].
+    pub fn map_if_needed(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result<bool> {
+        if self.mapping.is_some() {
+            return Ok(false);
+        }
+        self.map(pd.clone(), direction).map(|()| true)
+    }
+
     /// Unmaps the pages: the device does not access them any more. Does nothing if they are not
     /// mapped.
     ///

@@ -185,6 +185,11 @@ impl<H: Handler, E: Events> Qp<H, E> {
         id
     }
 
+    /// Returns the protection domain.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        self.pair.buffers.pd()
+    }
+
     /// Returns the number of work requests that can be posted at a time.
     pub(super) fn depth(&self) -> usize {
         self.pair.buffers.depth()

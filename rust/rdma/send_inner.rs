@@ -44,6 +44,11 @@ pub enum Stop {
     Idle,
     /// Work waits for room in the send queue. A later completion makes room.
     Full,
+    /// Work waits because its memory cannot be mapped now, for lack of bounce buffers or of IOMMU
+    /// addresses. Completions post it when the memory can be mapped, and so does
+    /// [`SendQueue::resume`](crate::send_queue::SendQueue::resume), which the ULP calls after some
+    /// milliseconds: others may use up what is lacking.
+    Unmapped,
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
     Failed(Error),
 }
@@ -284,8 +289,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let read = chain.bytes_read();
         match (count, room) {
             (0, 0) => return Step::Stop(Stop::Full),
-            // The work will never fit: it needs more scatter/gather entries than the device takes.
-            (0, _) => return self.fail(E2BIG),
+            (0, _) => return self.map(job),
             _ => {}
         }
         // Work that leaves registered memory valid is never complete, whatever `build` returns.
@@ -314,6 +318,23 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         match is_whole {
             true => Step::Whole(last),
             false => Step::Part,
+        }
+    }
+
+    /// Maps the memory of `job`, for which no work request could be built, and posts one chain for it.
+    // Out of line: the ULP maps memory before it submits work, and that rarely fails.
+    #[cold]
+    #[inline(never)]
+    fn map(&mut self, job: &mut Job<W>) -> Step {
+        let Gate::Open(qp) = &self.gate else {
+            return Step::Stop(Stop::Idle);
+        };
+        match job.work.map(qp.pd()) {
+            Ok(true) => self.step(job),
+            // The work will never fit: it needs more scatter/gather entries than the device takes.
+            Ok(false) => self.fail(E2BIG),
+            Err(ENOMEM) => Step::Stop(Stop::Unmapped),
+            Err(e) => self.fail(e),
         }
     }
 

@@ -172,6 +172,11 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
         }
     }
 
+    /// Posts waiting work until nothing waits or no more can be posted. Returns the reason.
+    pub fn resume(&self) -> Stop {
+        self.with_inner(Inner::resume)
+    }
+
     /// Returns true if work waits for room or for the queue pair. The answer may be out of date.
     #[inline]
     pub fn has_waiting(&self) -> bool {

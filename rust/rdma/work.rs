@@ -7,8 +7,13 @@
 
 use crate::{
     chain::Chain,
-    claim::Claim, //
-    progress::Amount,
+    claim::Claim,
+    device::Pd,
+    progress::Amount, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
 };
 
 /// The result of building work requests of a piece of work.
@@ -90,6 +95,10 @@ impl From<bool> for Built {
 ///         }))
 ///     }
 ///
+///     fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
+///         self.result.map_if_needed(pd, Direction::ToDevice)
+///     }
+///
 ///     fn awaits_completion(&self) -> bool {
 ///         true // The pages of the result.
 ///     }
@@ -113,8 +122,21 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// Adds work requests to the empty `chain`, at most `room` of them.
     ///
     /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
-    /// `room` is not 0, posting fails with `E2BIG`, because the work could never be posted.
+    /// `room` is not 0, [`Self::map`] is called. If all memory was mapped, posting fails with
+    /// `E2BIG`, because the work could never be posted.
     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
+
+    /// Maps memory of the work for the device of `pd`, if it is not mapped. Returns false if all of
+    /// it was mapped already.
+    ///
+    /// A ULP maps memory before it submits work, outside of the lock. It submits the work also if
+    /// that has failed for lack of memory.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM` if the memory cannot be mapped now. The work waits.
+    /// - Any other error. Nothing more is posted.
+    fn map(&mut self, pd: &Arc<Pd>) -> Result<bool>;
 
     /// Notes that the work is queued, and will be given back. It may still change here.
     fn on_queued(&mut self, state: &mut Self::State) -> Self::Queued;

@@ -206,6 +206,8 @@ counters! {
         callback_replies = c"callback_replies";
         /// Times that a Reply or an RDMA Read found its send queue full.
         send_queue_waits = c"send_queue_waits";
+        /// Times that Reads or Replies of a connection waited because memory could not be mapped.
+        mapping_waits = c"mapping_waits";
         /// Calls that waited for pages for their Read chunks.
         page_waits = c"page_waits";
         /// Times that nfsd left the Calls of a connection in the inbox because Replies held too many

@@ -254,6 +254,11 @@ impl Connection {
         is_established
     }
 
+    /// Returns the hardware half, if the connection is established.
+    pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.state.lock().phase.half().cloned()
+    }
+
     /// Returns the transport that receives the replies to callbacks.
     pub(crate) fn channel(&self) -> Option<Channel> {
         self.state.lock().channel.clone()

@@ -72,7 +72,10 @@ use rdma::{
     },
 };
 use sunrpc::callback::SLOTS;
-use support::page::PAGE_SIZE;
+use support::{
+    figure::Figure,
+    page::PAGE_SIZE, //
+};
 use svcrdma_proto::cm::Thresholds;
 
 /// The parameters of a new endpoint.
@@ -117,6 +120,10 @@ pub(crate) struct Endpoint {
     pub(crate) failed: AtomicFlag,
     /// True if nfsd has dropped a Call that must be answered.
     dropped: AtomicFlag,
+    /// True if work waits because its memory cannot be mapped.
+    pub(super) is_unmapped: AtomicFlag,
+    /// The number of times in a row that mapping has failed. The work item counts them.
+    pub(super) mapping_tries: Figure<u32>,
     /// The callbacks to the client.
     #[pin]
     pub(crate) callbacks: Callbacks,
@@ -145,10 +152,12 @@ impl_has_work! {
 impl WorkItem for Endpoint {
     type Pointer = Arc<Endpoint>;
 
-    /// Makes the Receive buffers that the credits ask for. After a tick of the watchdog, also frees
-    /// buffers that are not needed. May sleep.
+    /// Maps the memory that work waits for. Otherwise makes the Receive buffers that the credits ask
+    /// for; after a tick of the watchdog, also frees buffers that are not needed. May sleep.
     fn run(this: Arc<Endpoint>) {
-        if this.receives.is_due() {
+        if this.is_unmapped.load(Relaxed) {
+            this.map_again();
+        } else if this.receives.is_due() {
             this.resize(Account::look);
             this.receives.pool().trim();
         } else {
@@ -190,6 +199,8 @@ impl Endpoint {
                 queues,
                 failed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
+                is_unmapped: AtomicFlag::new(false),
+                mapping_tries: Figure::default(),
                 callbacks <- Callbacks::new(),
                 ledger,
                 max_credits,
@@ -236,11 +247,13 @@ impl Endpoint {
         match stop {
             Stop::Idle => {}
             Stop::Full => self.connection.counters.send_queue_waits.inc(),
+            Stop::Unmapped => self.map_later(),
             Stop::Failed(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }
     }
 
-    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep.
+    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep, and waits a little for
+    /// memory.
     ///
     /// # Errors
     ///
@@ -249,7 +262,7 @@ impl Endpoint {
     pub(crate) fn take_reply(&self) -> Result<KBox<Reply>> {
         match self.ledger.contexts.take() {
             Some(reply) => Ok(reply),
-            None => self.connection.domain.pool.reply(),
+            None => self.new_reply(),
         }
     }
 

@@ -21,4 +21,5 @@ pub(crate) mod read_request;
 pub(crate) mod receives;
 pub(crate) mod space;
 pub(crate) mod standing;
+mod unmapped;
 pub(crate) mod work;

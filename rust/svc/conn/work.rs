@@ -17,9 +17,14 @@ use super::{
 };
 use crate::svc::lane::reply::Reply;
 use core::cell::Cell;
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use rdma::{
     chain::Chain,
+    device::Pd,
+    dma::Direction,
     progress::Amount,
     work::{
         self,
@@ -60,6 +65,16 @@ impl work::Work for Work {
         match self {
             Work::Read(call) => call::build_reads(call, chain, room),
             Work::Reply(reply) | Work::Late(reply, _) => reply.build(chain, room),
+        }
+    }
+
+    fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
+        match self {
+            Work::Read(call) => match &mut call.sink {
+                Some(sink) => sink.map_if_needed(pd, Direction::FromDevice),
+                None => Ok(false),
+            },
+            Work::Reply(reply) | Work::Late(reply, _) => reply.map(pd),
         }
     }
 

@@ -102,6 +102,8 @@ impl Hardware {
     ///
     /// - `EOPNOTSUPP`: the device lacks a capability that the server needs.
     /// - Those of creating the objects.
+    // Out of line: its frame is large, and so is that of its caller.
+    #[inline(never)]
     pub(crate) fn new(ib: &IbDevice, reads_into: ReadsInto) -> Result<Arc<Self>> {
         let limits = ib.limits();
         let registers = Self::check(ib, &limits, reads_into)?;

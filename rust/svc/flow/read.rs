@@ -161,7 +161,8 @@ fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
 }
 
 /// Copies the inline parts of `call` to `sink`, zeroes the XDR pads, and maps the sink for the
-/// device. The Call owns the sink afterwards, also after an error.
+/// device. If the device lacks room for that now, the Reads wait in the send queue, and the sink is
+/// mapped later. The Call owns the sink afterwards, also after an error.
 ///
 /// # Errors
 ///
@@ -185,7 +186,10 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
         .lane
         .with_pd(|pd| sink.map(pd, Direction::FromDevice));
     state.sink = Some(sink);
-    mapped
+    match mapped {
+        Err(ENOMEM) => Ok(()),
+        mapped => mapped,
+    }
 }
 
 /// Ends the RDMA Reads of a Call. Queues the Call for nfsd if the Reads are complete and their

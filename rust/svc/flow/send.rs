@@ -158,7 +158,8 @@ fn refuse(endpoint: &Endpoint, reply: &mut Reply, xid: u32, len: u32) {
 }
 
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
-/// maps them for the device.
+/// maps them for the device. If the device lacks room for that now, the Reply waits in the send
+/// queue, and the pages are mapped later.
 fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result<KBox<PageRegion>> {
     let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
     let mut pages = match taken.spare {
@@ -166,9 +167,14 @@ fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result
         None => domain.page_region(lane, results.result_pages())?,
     };
     let range = taken.range.start as usize..taken.range.end as usize;
-    let is_mapped = results
-        .take_result(range, pages.stream_mut())
-        .and_then(|()| lane.with_pd(|pd| pages.map(pd, Direction::ToDevice)));
+    let is_taken = results.take_result(range, pages.stream_mut());
+    let is_mapped = is_taken.and_then(|()| {
+        let mapped = lane.with_pd(|pd| pages.map(pd, Direction::ToDevice));
+        mapped.or_else(|e| match e {
+            ENOMEM => Ok(()),
+            e => Err(e),
+        })
+    });
     match is_mapped {
         Ok(()) => Ok(pages),
         Err(e) => {

@@ -25,6 +25,7 @@ use rdma::{
         Remote, //
     },
     device::Pd,
+    dma::Direction,
     page_region::PageRegion,
     send_buffer::SendBuffer,
     work::Built, //
@@ -219,6 +220,15 @@ impl Reply {
         self.received = None;
     }
 
+    /// Maps the pages for the device of `pd`. Returns false if they are mapped already. Errors are
+    /// those of [`PageRegion::map`].
+    pub(crate) fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
+        match &mut self.pages {
+            Some(pages) => pages.map_if_needed(pd, Direction::ToDevice),
+            None => Ok(false),
+        }
+    }
+
     /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
     /// requests afterwards.
     #[inline]
@@ -334,7 +344,7 @@ impl Reply {
     /// Turns the context into the planned Reply to the Call `view`, which invalidates the handle
     /// `invalidate`: encodes the header and takes the results. Small inline results are copied, and
     /// all inline results if `copies`. `take` moves the pages with other results to a page region
-    /// and maps them. May sleep.
+    /// and maps them if that is possible now. May sleep.
     ///
     /// # Errors
     ///

@@ -86,6 +86,10 @@ pub(crate) const COUNTERS: &[Counter] = &[
     counter("work_requests", "Work requests posted to send queues."),
     counter("send_queue_waits", "Times that a send queue was full."),
     counter(
+        "mapping_waits",
+        "Times that work waited because memory could not be mapped.",
+    ),
+    counter(
         "page_waits",
         "Calls that waited for pages for their Read chunks.",
     ),

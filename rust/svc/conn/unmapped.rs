@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shortages of DMA mappings: bounce buffers or IOMMU addresses are used up for some time.
+//!
+//! A Read or a Reply whose memory cannot be mapped waits in the send queue, and all work behind it.
+//! Completions map it when the connection has work in flight; the work item of the endpoint tries
+//! again every [`PAUSE`] besides, as others may use up what is lacking. The connection is closed
+//! only if mapping fails for `stall_seconds`.
+
+use super::endpoint::Endpoint;
+use crate::svc::{
+    close_reason::CloseReason,
+    lane::reply::Reply,
+    settings, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+use rdma::send_queue::Stop;
+
+/// The pause before the next try.
+const PAUSE: Delta = Delta::from_millis(5);
+
+/// The number of tries in a second.
+const TRIES: u32 = 200;
+
+/// The number of tries of an nfsd thread to make a reply context: for 0.2 seconds.
+const REPLY_TRIES: u32 = 40;
+
+impl Endpoint {
+    /// Counts that work waits for memory to be mapped, and queues the work that tries again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn map_later(&self) {
+        if !self.is_unmapped.xchg(true, Relaxed) {
+            self.connection.counters.mapping_waits.inc();
+        }
+        // There is none once the connection is closing, which ends all work.
+        if let Some(endpoint) = self.connection.endpoint() {
+            endpoint.grow_later();
+        }
+    }
+
+    /// Tries to map the memory that work waits for, after a pause. Closes the connection if that
+    /// takes too long. May sleep.
+    pub(super) fn map_again(&self) {
+        fsleep(PAUSE);
+        self.is_unmapped.store(false, Relaxed);
+        let stop = self.send_queue.resume();
+        let tries = match stop {
+            Stop::Unmapped => self.mapping_tries.get().saturating_add(1),
+            _ => 0,
+        };
+        self.mapping_tries.set(tries);
+        self.follow(stop);
+        if tries > settings::STALL_SECONDS.get().saturating_mul(TRIES) {
+            self.connection.close(CloseReason::NoMemory);
+        }
+    }
+
+    /// Makes a reply context. In an nfsd thread; may sleep, and waits a little for memory.
+    ///
+    /// # Errors
+    ///
+    /// As for `Pool::reply`.
+    #[inline(never)]
+    pub(super) fn new_reply(&self) -> Result<KBox<Reply>> {
+        let pool = &self.connection.domain.pool;
+        for _ in 0..REPLY_TRIES {
+            match pool.reply() {
+                Err(ENOMEM) => fsleep(PAUSE),
+                made => return made,
+            }
+        }
+        pool.reply()
+    }
+}
