@@ -23,6 +23,7 @@ use rdma::{
 };
 use support::page::PAGE_SIZE;
 use svcrdma_proto::{
+    error::Answer,
     header::{
         Header,
         View, //
@@ -59,6 +60,8 @@ pub(crate) struct CallState {
     pub(crate) sink: Option<Loan>,
     /// True if nfsd must not drop the Call without a Reply.
     pub(crate) needs_answer: bool,
+    /// The answer to a message that nfsd does not get.
+    pub(crate) answer: Option<Answer>,
     /// True if the Call uses a credit.
     pub(crate) has_credit: bool,
     /// The time at which the Call was received, if it is timed.
@@ -109,6 +112,7 @@ impl State for CallState {
     fn reset(&mut self) {
         self.sink = None;
         self.needs_answer = false;
+        self.answer = None;
         self.has_credit = false;
         self.received = None;
         self.reading.set(None);

@@ -15,6 +15,7 @@ use super::{
         Balance,
         Granted, //
     },
+    answers::Answers,
     call::Call,
     callbacks::Callbacks,
     connection::Connection,
@@ -129,6 +130,9 @@ pub(crate) struct Endpoint {
     pub(crate) callbacks: Callbacks,
     /// What threads share without the lock of the send queue.
     pub(crate) ledger: Arc<Ledger>,
+    /// The error Replies.
+    #[pin]
+    pub(crate) answers: Answers,
     /// The most credits that the Receive queue has room for.
     max_credits: u32,
     /// The pages of Calls that nfsd has not taken.
@@ -183,6 +187,7 @@ impl Endpoint {
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
+        let answers = Answers::new(&lane.pd()?, calls)?;
         let space = Space::new(connection.domain.held.clone());
         let (account, ledger) =
             Account::new(connection.max_credits, space, connection.counters.clone())?;
@@ -203,6 +208,7 @@ impl Endpoint {
                 mapping_tries: Figure::default(),
                 callbacks <- Callbacks::new(),
                 ledger,
+                answers <- answers,
                 max_credits,
                 quota <- quota,
                 reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),

@@ -10,6 +10,7 @@
 //! - [`connection`] is the state that the other two share.
 
 pub(crate) mod account;
+pub(crate) mod answers;
 pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod connection;

@@ -9,7 +9,8 @@
 
 use super::{
     read,
-    receive, //
+    receive,
+    send, //
 };
 use crate::svc::{
     close_reason::CloseReason,
@@ -107,6 +108,10 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Out
             if outcome == Outcome::Flushed {
                 // Otherwise the send queue has done that.
                 endpoint.release(&reply);
+            }
+            if reply.kind() == Kind::Answer && outcome == Outcome::Done {
+                send::next_answer(&endpoint, reply);
+                return;
             }
             endpoint.put_reply(reply);
         }

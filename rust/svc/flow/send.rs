@@ -8,12 +8,16 @@
 //! the Reply repeats the chunks of the Call, so the Call is dropped before the Reply is queued.
 
 use crate::svc::{
-    close_reason::CloseReason,
+    close_reason::{
+        CloseReason,
+        Queue, //
+    },
     conn::{
         account::{
             Account,
             Granted, //
         },
+        answers::Next,
         call::{
             self,
             Call, //
@@ -195,25 +199,41 @@ fn eligible<'a>(call: &'a Call, results: &'a Results<'a>) -> impl Iterator<Item 
         .filter(move |payload| ulb::is_result(results.version(), word, payload))
 }
 
-/// Queues the RDMA_ERROR `answer` for a message that nfsd does not get. [`Answer::Drop`] queues
-/// nothing. Closes the connection if neither the connection nor the pool has a free context.
+/// Queues the RDMA_ERROR `answer` for a message that nfsd does not get, or makes the Call wait until
+/// the one before it was sent. [`Answer::Drop`] queues nothing.
 ///
 /// # Context
 ///
 /// Process context; does not sleep.
-pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, call: Call) {
+pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, mut call: Call) {
     if answer == Answer::Drop {
         return;
     }
-    let connection = &endpoint.connection;
-    // The contexts of the connection come first, because all connections share those of the pool.
-    let idle = endpoint.ledger.contexts.take();
-    let Some(mut reply) = idle.or_else(|| connection.domain.pool.answer()) else {
-        connection.close(CloseReason::NoMemory);
-        return;
-    };
-    connection.counters.error_replies.inc();
-    reply.set_error(answer);
+    call.answer = Some(answer);
+    match endpoint.answers.begin(call) {
+        Ok(Some(next)) => send_answer(endpoint, next),
+        Ok(None) => {}
+        Err(refused) => drop(endpoint.connection.take_back(refused, Queue::Work)),
+    }
+}
+
+/// Queues the RDMA_ERROR for the next Call that waits for one, because `reply` was sent.
+///
+/// # Context
+///
+/// Process context; does not sleep.
+pub(crate) fn next_answer(endpoint: &Endpoint, reply: KBox<Reply>) {
+    match endpoint.answers.next(reply) {
+        Ok(Some(next)) => send_answer(endpoint, next),
+        Ok(None) => {}
+        Err(reply) => endpoint.connection.domain.pool.put_reply(reply),
+    }
+}
+
+/// Queues the RDMA_ERROR that a Call is to be answered with.
+fn send_answer(endpoint: &Endpoint, (mut reply, call): Next) {
+    endpoint.connection.counters.error_replies.inc();
+    reply.set_error(call.answer.unwrap_or(Answer::Drop));
     submit(endpoint, reply, call);
 }
 

@@ -69,6 +69,12 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
         .send_queue
         .shut(|work| finish(borrow, work, Outcome::Flushed));
     endpoint.trim_replies(true);
+    if let Some(reply) = endpoint.answers.close() {
+        connection.domain.pool.put_reply(reply);
+    }
+    while let Some(call) = endpoint.answers.give_up() {
+        discard(connection, call);
+    }
     while let Some(call) = endpoint.take_unread() {
         discard(connection, call);
     }

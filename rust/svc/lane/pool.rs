@@ -29,7 +29,6 @@ use super::{
     loan::Loan,
     reply::Reply,
     sizes::{
-        ANSWER_WATERMARK,
         MAX_FREE,
         MAX_FREE_MEMORY_REGIONS,
         REPLY_WATERMARK,
@@ -227,12 +226,6 @@ impl<W: Waiter> Pool<W> {
         let pd = self.pd().ok_or(ENODEV)?;
         // Try hard: nfsd has executed the Call, which is in vain if the Reply cannot be sent.
         Reply::new(SendBuffer::new(&pd, Effort::Full)?)
-    }
-
-    /// Returns a context for the error Reply to a malformed message, unless the pool is down to
-    /// [`ANSWER_WATERMARK`]. In a completion.
-    pub(crate) fn answer(&self) -> Option<KBox<Reply>> {
-        self.take_reply(ANSWER_WATERMARK)
     }
 
     /// Returns a context for a callback, unless the pool has none. In any process context.

@@ -19,18 +19,14 @@ pub(crate) const MAX_FREE: usize = 256;
 pub(crate) const MAX_FREE_MEMORY_REGIONS: usize = 1024;
 
 /// Free reply contexts that the pool starts with and that the watchdog restores.
-pub(crate) const RESERVE_REPLIES: usize = 48;
+pub(crate) const RESERVE_REPLIES: usize = 32;
 
 /// The number of free reply contexts at which nfsd's Replies stop taking from the pool. An nfsd
-/// thread may sleep and allocate a context; the users of the rest may not.
-pub(crate) const REPLY_WATERMARK: usize = 32;
+/// thread may sleep and allocate a context. Callbacks use the rest, and may not.
+pub(crate) const REPLY_WATERMARK: usize = 16;
 
-/// The number of free reply contexts at which error Replies to malformed messages stop taking from
-/// the pool, so that one client cannot use up the contexts for the callbacks to all clients.
-pub(crate) const ANSWER_WATERMARK: usize = 16;
-
-// The contexts below the second watermark are enough for all callbacks of a connection.
-const _: () = assert!(SLOTS as usize <= ANSWER_WATERMARK && ANSWER_WATERMARK < REPLY_WATERMARK);
+// The contexts below the watermark are enough for all callbacks of a connection.
+const _: () = assert!(SLOTS as usize <= REPLY_WATERMARK);
 const _: () = assert!(REPLY_WATERMARK < RESERVE_REPLIES && RESERVE_REPLIES <= MAX_FREE);
 
 /// Returns the pages of the region that is used for `pages` pages.

@@ -38,8 +38,9 @@ const UNREAD: u32 = 100;
 /// The number of Calls that a peer makes to get many credits, before it stops to post Receives.
 const FIRST: u32 = 256;
 
-/// The number of messages of a peer that posts no Receives for the error answers.
-const ERRORS: u32 = 32;
+/// The number of messages of a peer that posts no Receives for the error answers: what servers grant at
+/// least.
+const ERRORS: u32 = 8;
 
 /// The number of Calls of a peer that exceeds its credits: at least twice what Linux servers grant
 /// by default.
