@@ -491,9 +491,21 @@ void svcrdma_helper_ib_dealloc_pd(struct ib_pd *pd)
 	ib_dealloc_pd(pd);
 }
 
-struct ib_cq *svcrdma_helper_ib_alloc_cq(struct ib_device *dev, u32 cqes, u32 vector)
+/*
+ * Allocates a completion queue whose events are passed to handler, with context. ib_alloc_cq() sets
+ * the context before it creates the queue of the device, and so before the device can report an
+ * event. Drivers check the handler before they call it, without a lock: the release makes visible to
+ * the handler all that was stored before.
+ */
+struct ib_cq *svcrdma_helper_ib_alloc_cq(struct ib_device *dev, void *context,
+					 void (*handler)(struct ib_event *, void *), u32 cqes,
+					 u32 vector)
 {
-	return ib_alloc_cq(dev, NULL, cqes, vector, IB_POLL_WORKQUEUE);
+	struct ib_cq *cq = ib_alloc_cq(dev, context, cqes, vector, IB_POLL_WORKQUEUE);
+
+	if (!IS_ERR(cq))
+		smp_store_release(&cq->event_handler, handler);
+	return cq;
 }
 
 void svcrdma_helper_register_event_handler(struct ib_event_handler *handler, struct ib_device *dev,

@@ -117,37 +117,35 @@ impl Cq {
     /// `ENOMEM`, or the driver's error.
     pub fn new(pd: &Arc<Pd>, completes: Completes, entries: u32, vector: u32) -> Result<Arc<Self>> {
         let health = Arc::new(Health::new(), GFP_KERNEL)?;
-        // SAFETY: `pd` holds the device.
-        let cq = unsafe { bindings::ib_alloc_cq(pd.device_ptr(), entries, vector) };
+        let context = Arc::as_ptr(&health).cast_mut().cast();
+        let handler =
+            Some(Self::event as unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
+        // SAFETY: `pd` holds the device. The queue is freed before `health`, which is its context.
+        let cq =
+            unsafe { bindings::ib_alloc_cq(pd.device_ptr(), context, handler, entries, vector) };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
         let shares = Shares {
             room: entries,
             count: 0,
             remains: KVec::new(),
         };
-        let context = Arc::as_ptr(&health).cast_mut().cast();
-        // INVARIANT: The queue was just allocated; its context is set below. There are no shares.
+        // INVARIANT: The queue was just allocated; its context is `health`. There are no shares.
         let made = Arc::pin_init(
             pin_init!(Self {
                 cq,
                 completes,
                 entries,
                 shares <- new_mutex!(shares, "svcrdma completion queue"),
-                health,
+                health: health.clone(),
                 pd: pd.clone(),
             }),
             GFP_KERNEL,
         );
-        let this = made.inspect_err(|_| {
-            // SAFETY: The queue was just allocated, and nothing uses it.
+        made.inspect_err(|_| {
+            // `health` is still alive, because the device may report an event until then.
+            // SAFETY: The queue was just allocated, and no queue pair uses it.
             unsafe { bindings::ib_free_cq(cq.as_ptr()) };
-        })?;
-        // Drivers check the handler before they use the context, so the handler is set last.
-        // SAFETY: The queue is live. `drop` frees it before `health`.
-        unsafe { (&raw mut (*cq.as_ptr()).cq_context).write_volatile(context) };
-        // SAFETY: The queue is live, and its context is set.
-        unsafe { (&raw mut (*cq.as_ptr()).event_handler).write_volatile(Some(Self::event)) };
-        Ok(this)
+        })
     }
 
     /// Marks the queue broken if the event is an error of the queue. In any context.
@@ -158,7 +156,7 @@ impl Cq {
     unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
         // SAFETY: By the safety requirements of this function.
         if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
-            // CAST: `new` has set the context to a `Health`.
+            // CAST: `new` has passed a `Health` as the context.
             // SAFETY: The queue is freed before its `Health`.
             unsafe { (*context.cast::<Health>()).has_failed.store(true, Relaxed) };
         }
