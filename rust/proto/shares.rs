@@ -28,6 +28,12 @@ impl Standing {
     /// All standings, in the order of their precedence.
     pub const ALL: [Self; 2] = [Self::Validated, Self::Unvalidated];
 
+    /// Returns true if a peer of the standing `holder` may be closed for Calls that wait for pages
+    /// and whose peers have the standing `self`: unvalidated peers never have a validated one closed.
+    pub fn may_close(self, holder: Self) -> bool {
+        self == Self::Validated || holder == Self::Unvalidated
+    }
+
     /// Returns the name of the standing.
     pub fn name(self) -> &'static str {
         match self {

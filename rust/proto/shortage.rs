@@ -6,8 +6,10 @@
 //! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits.
 //! [`Queue`] finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections
 //! that have filled too few of their pages during as many intervals. [`Largest`] selects the
-//! connection to close. A connection has more time while Calls still leave the queue, as they do
+//! connection to close, and [`unserved`] the pages that count. A connection has more time while Calls still leave the queue, as they do
 //! under mere load.
+
+use crate::shares::Standing;
 
 /// Intervals after which a waiting Call is late and a connection that fills too few pages is
 /// unserved.
@@ -131,6 +133,40 @@ impl Holder {
         };
         self.unserved
     }
+}
+
+/// The origin of the pages that parked Calls wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// The Calls of the same line hold the pages, and the budget of the line is used up.
+    Own,
+    /// Calls of any line hold the pages, and no new pages can be made.
+    Any,
+    /// The refill can make the pages.
+    New,
+}
+
+/// Returns the number of pages that a connection keeps from the late Calls in the line of `late`.
+/// The peer of the connection has the standing `holder`. `pages` has the connection's pages under
+/// RDMA Read for each line, in the order of [`Standing::ALL`].
+pub fn unserved(late: Standing, awaited: Awaited, holder: Standing, pages: [u32; 2]) -> u32 {
+    if !late.may_close(holder) {
+        return 0;
+    }
+    let lines = pages.into_iter().zip(Standing::ALL);
+    let counted = lines.filter(|(_, line)| match awaited {
+        Awaited::Own => *line == late,
+        Awaited::Any => true,
+        Awaited::New => false,
+    });
+    counted.fold(0, |all, (pages, _)| all.saturating_add(pages))
+}
+
+/// Returns true if a connection whose peer has the standing `holder` keeps pages from a parked Call
+/// while no new pages can be made. `waiting` returns true if a Call is parked in a line.
+pub fn keeps_last(holder: Standing, mut waiting: impl FnMut(Standing) -> bool) -> bool {
+    let mut lines = Standing::ALL.into_iter();
+    lines.any(|line| line.may_close(holder) && waiting(line))
 }
 
 /// The candidate with the most pages.
@@ -288,6 +324,47 @@ mod tests {
         assert_eq!(
             [14, 15, 16, 17].map(|at| holder.look(at, 9, 0, 2, 15)),
             [0, 0, 1, 2]
+        );
+    }
+
+    #[test]
+    fn unvalidated_calls_never_have_a_validated_peer_closed() {
+        use Standing::{
+            Unvalidated,
+            Validated, //
+        };
+        for awaited in [Awaited::Own, Awaited::Any, Awaited::New] {
+            // The pages of a peer that was validated meanwhile count in the line of unvalidated ones.
+            for pages in [[9, 0], [0, 9], [9, 9]] {
+                assert_eq!(unserved(Unvalidated, awaited, Validated, pages), 0);
+            }
+        }
+        assert!(!keeps_last(Validated, |line| line == Unvalidated));
+        assert!(keeps_last(Validated, |line| line == Validated));
+        assert!(Standing::ALL.map(|line| keeps_last(Unvalidated, |one| one == line)) == [true; 2]);
+        assert!(!keeps_last(Unvalidated, |_| false));
+    }
+
+    #[test]
+    fn the_pages_that_are_awaited_count() {
+        use Standing::{
+            Unvalidated,
+            Validated, //
+        };
+        let pages = [5, 3];
+        let of = |late, awaited| unserved(late, awaited, Unvalidated, pages);
+        assert_eq!(
+            [Awaited::Own, Awaited::Any, Awaited::New].map(|awaited| of(Unvalidated, awaited)),
+            [3, 8, 0]
+        );
+        // Validated peers have precedence: an unvalidated one that keeps the last pages is closed.
+        assert_eq!(
+            [Awaited::Own, Awaited::Any, Awaited::New].map(|awaited| of(Validated, awaited)),
+            [5, 8, 0]
+        );
+        assert_eq!(
+            unserved(Validated, Awaited::Any, Validated, [u32::MAX, 1]),
+            u32::MAX
         );
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Page shortages: while Calls wait for pages, closes the connections whose peers do not serve
-//! their RDMA Reads, those with the most pages first.
+//! their RDMA Reads, those with the most pages first. A shortage of unvalidated peers never closes a
+//! validated one.
 //!
 //! Only pages under RDMA Read count. The pages of a Call that waits for nfsd, or that nfsd has, do
 //! not wait for the peer. `svcrdma_proto::shortage` makes the decisions. The watchdog of the device
@@ -20,10 +21,7 @@ use crate::svc::{
         work::Work, //
     },
     lane::{
-        line::{
-            self,
-            Awaited, //
-        },
+        line,
         watch::Late, //
     },
     settings,
@@ -31,7 +29,10 @@ use crate::svc::{
 };
 use svcrdma_proto::{
     shares::Standing,
-    shortage::Largest, //
+    shortage::{
+        self,
+        Largest, //
+    }, //
 };
 
 /// The most connections that a look closes for the Calls of one standing.
@@ -49,18 +50,16 @@ impl Device {
                 endpoint.look_at_reads(at);
             }
         });
-        for (standing, late) in Standing::ALL.into_iter().zip(late) {
-            if let Some(late) = late {
-                self.close_largest(standing, late);
-            }
+        for late in late.into_iter().flatten() {
+            self.close_largest(late);
         }
     }
 
     /// Closes the connections with the most unserved pages, until they return as many pages as the
-    /// late Calls of `standing` want.
+    /// `late` Calls want.
     // Out of line: rarely needed.
     #[inline(never)]
-    fn close_largest(&self, standing: Standing, late: Late) {
+    fn close_largest(&self, late: Late) {
         let mut missing = late.pages;
         for _ in 0..MOST_CLOSES {
             if missing == 0 {
@@ -74,7 +73,7 @@ impl Device {
                 return;
             };
             connection.close(CloseReason::PageShortage);
-            self.domain.pool.restart_line(standing);
+            self.domain.pool.restart_line(late.standing);
             missing = missing.saturating_sub(pages);
         }
     }
@@ -96,13 +95,7 @@ fn unserved(connection: &Connection, late: Late) -> u32 {
     if looks <= late.patience {
         return 0;
     }
-    let lines = unserved.into_iter().zip(Standing::ALL);
-    let counted = lines.filter(|(_, standing)| match late.awaited {
-        Awaited::Of(one) => *standing == one,
-        Awaited::Any => true,
-        Awaited::New => false,
-    });
-    counted.fold(0, |all, (pages, _)| all.saturating_add(pages))
+    shortage::unserved(late.standing, late.awaited, connection.standing(), unserved)
 }
 
 impl Endpoint {

@@ -35,17 +35,6 @@ fn budget(standing: Standing, limits: ReadPages) -> Budget {
     Budget::new(standing, limits.device, limits.connection, LARGE)
 }
 
-/// The origin of the pages that parked Calls wait for.
-#[derive(Clone, Copy)]
-pub(crate) enum Awaited {
-    /// The Calls of the line of this standing hold the pages, and its budget is used up.
-    Of(Standing),
-    /// Calls of any line hold the pages, and no new pages can be made.
-    Any,
-    /// The refill can make the pages.
-    New,
-}
-
 /// The line of one standing.
 pub(crate) struct Line<W> {
     standing: Standing,

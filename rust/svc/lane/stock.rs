@@ -7,10 +7,7 @@
 //! the lock.
 
 use super::{
-    line::{
-        Awaited,
-        Lines, //
-    },
+    line::Lines,
     loan::Loan,
     reply::Reply,
     sizes::{
@@ -35,7 +32,13 @@ use rdma::{
     page_region::PageRegion, //
 };
 use support::stream::Stream;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::{
+    shares::Standing,
+    shortage::{
+        keeps_last,
+        Awaited, //
+    }, //
+};
 
 /// The data under the lock of the pool.
 pub(crate) struct Stock<W> {
@@ -298,11 +301,12 @@ impl<W: Waiter> Stock<W> {
         may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked(limits))
     }
 
-    /// Returns true if parked Calls wait for pages that Calls of `standing` hold: the budget of
-    /// that line is used up, or there is no memory for new pages of any line.
+    /// Returns true if parked Calls wait for pages that connections of `standing` hold: the budget of
+    /// that line is used up, or there is no memory for new pages.
     pub(crate) fn is_short(&mut self, standing: Standing, limits: ReadPages) -> bool {
-        let no_memory = self.no_memory && !self.lines.are_empty();
-        no_memory || self.lines.of(standing).is_blocked(limits)
+        let lines = &mut self.lines;
+        self.no_memory && keeps_last(standing, |line| !lines.of(line).is_empty())
+            || lines.of(standing).is_blocked(limits)
     }
 
     /// Returns the origin of the pages that the parked Calls of `standing` wait for.
@@ -311,7 +315,7 @@ impl<W: Waiter> Stock<W> {
         // exist.
         let is_exhausted = self.no_memory || self.total >= limits.device;
         match (self.lines.of(standing).is_blocked(limits), is_exhausted) {
-            (true, _) => Awaited::Of(standing),
+            (true, _) => Awaited::Own,
             (false, true) => Awaited::Any,
             (false, false) => Awaited::New,
         }

@@ -7,19 +7,21 @@
 //! Any process context; nothing here sleeps. The functions take the lock of the pool.
 
 use super::{
-    line::{
-        count,
-        Awaited, //
-    },
+    line::count,
     pool::Pool,
     waiter::Waiter, //
 };
 use crate::svc::settings::ReadPages;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::{
+    shares::Standing,
+    shortage::Awaited, //
+};
 
 /// The late Calls of a line: those that are parked for too long.
 #[derive(Clone, Copy)]
 pub(crate) struct Late {
+    /// The line.
+    pub(crate) standing: Standing,
     /// The pages that the late Calls need.
     pub(crate) pages: u32,
     /// The origin of these pages.
@@ -59,6 +61,7 @@ impl<W: Waiter> Pool<W> {
         }
         let only_user = line.only_user();
         Some(Late {
+            standing,
             pages,
             awaited: inner.awaited(standing, ReadPages::now()),
             patience,
