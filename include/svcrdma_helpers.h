@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Types that rust/helpers.c fills in for Rust, because the kernel's own types differ between
- * versions.
+ * Types of rust/helpers.c: those that it fills in for Rust, because the kernel's own types differ
+ * between versions, and the arguments that the kernel has no type for.
  */
 #ifndef _SVCRDMA_HELPERS_H
 #define _SVCRDMA_HELPERS_H
@@ -22,6 +22,13 @@ struct svcrdma_limits {
 	bool mem_mgt_extensions;
 	/* The sinks of RDMA Reads must be registered. */
 	bool iwarp;
+};
+
+/* The log lines that are limited together. */
+enum svcrdma_line {
+	SVCRDMA_LINE_REFUSAL,
+	SVCRDMA_LINE_CLOSE,
+	SVCRDMA_LINE_OTHER,
 };
 
 #endif

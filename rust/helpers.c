@@ -163,12 +163,18 @@ struct delayed_work *svcrdma_helper_to_delayed_work(struct work_struct *work)
 
 /* linux/ratelimit.h */
 
-bool svcrdma_helper_ratelimit(void)
-{
-	static DEFINE_RATELIMIT_STATE(state, DEFAULT_RATELIMIT_INTERVAL,
-				      DEFAULT_RATELIMIT_BURST);
+#define RATELIMIT(line) \
+	RATELIMIT_STATE_INIT(states[line], DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST)
 
-	return ___ratelimit(&state, KBUILD_MODNAME);
+bool svcrdma_helper_ratelimit(enum svcrdma_line line)
+{
+	static struct ratelimit_state states[] = {
+		[SVCRDMA_LINE_REFUSAL] = RATELIMIT(SVCRDMA_LINE_REFUSAL),
+		[SVCRDMA_LINE_CLOSE] = RATELIMIT(SVCRDMA_LINE_CLOSE),
+		[SVCRDMA_LINE_OTHER] = RATELIMIT(SVCRDMA_LINE_OTHER),
+	};
+
+	return ___ratelimit(&states[line], KBUILD_MODNAME);
 }
 
 /* linux/sunrpc/svc_xprt.h */

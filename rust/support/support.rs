@@ -43,11 +43,29 @@ pub mod workqueue;
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";
 
-/// Returns true if a line may be logged now: at most ten lines in five seconds, for the whole
-/// module. Any context.
-pub fn ratelimit() -> bool {
-    // SAFETY: The function has no preconditions.
-    unsafe { bindings::ratelimit() }
+/// A limit of the log lines of one kind: ten lines in five seconds, for the whole module. A flood of
+/// one kind does not suppress the lines of another.
+#[derive(Clone, Copy)]
+pub enum RateLimit {
+    /// Lines about refused connect requests, of which any host can cause a flood.
+    Refusals,
+    /// Lines about closed connections.
+    Closes,
+    /// All other lines.
+    Others,
+}
+
+impl RateLimit {
+    /// Returns true if another line of this kind may be logged now. Any context.
+    pub fn allows(self) -> bool {
+        let line = match self {
+            Self::Refusals => bindings::svcrdma_line_SVCRDMA_LINE_REFUSAL,
+            Self::Closes => bindings::svcrdma_line_SVCRDMA_LINE_CLOSE,
+            Self::Others => bindings::svcrdma_line_SVCRDMA_LINE_OTHER,
+        };
+        // SAFETY: The function has a state for each of these values.
+        unsafe { bindings::ratelimit(line) }
+    }
 }
 
 /// Returns the number of CPUs that are online. Any context.

@@ -66,10 +66,10 @@ use sunrpc::{
 use support::{
     addr::Addr,
     figure::Figure,
-    ratelimit,
     ring::Refused,
     trace,
     workqueue::OwnedQueue, //
+    RateLimit,
 };
 use svcrdma_proto::{
     cm::Peer,
@@ -309,7 +309,7 @@ impl Connection {
             return;
         }
         self.counters.closed_abnormally.inc();
-        if ratelimit() {
+        if RateLimit::Closes.allows() {
             pr_warn!("connection {} of {}: closed: {}\n", number, peer, reason);
         }
     }

@@ -29,7 +29,7 @@ use rdma::{
 use sunrpc::callback::SLOTS;
 use support::{
     compat,
-    ratelimit, //
+    RateLimit, //
 };
 use svcrdma_proto::{
     receives::needed,
@@ -139,7 +139,7 @@ impl Hardware {
         } else {
             return Ok(registers.flatten());
         };
-        if ratelimit() {
+        if RateLimit::Others.allows() {
             pr_err!(
                 "{}: cannot serve clients: the device lacks {}\n",
                 ib.name(),

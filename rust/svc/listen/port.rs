@@ -53,7 +53,7 @@ use support::{
         Addr,
         OwnedNet, //
     },
-    ratelimit, //
+    RateLimit, //
 };
 use svcrdma_proto::cm::Peer;
 
@@ -209,7 +209,7 @@ impl Port {
         if can_go {
             self.is_released.store(true, Relaxed);
             self.inbox.close();
-        } else if !self.is_kept.xchg(true, Relaxed) && ratelimit() {
+        } else if !self.is_kept.xchg(true, Relaxed) && RateLimit::Others.allows() {
             self.warn_kept();
         }
         can_go
@@ -344,7 +344,7 @@ impl Events for Port {
         let is_queued = match this.new_connection(&new, request) {
             Ok(incoming) => this.queue(new, incoming).is_ok(),
             Err(refusal) => {
-                if ratelimit() {
+                if RateLimit::Refusals.allows() {
                     pr_warn!("connect request of {}: refused: {}\n", new.peer(), refusal);
                 }
                 false
