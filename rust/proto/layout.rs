@@ -39,7 +39,7 @@ use crate::sink::split_len;
 pub const SPLIT_MIN: u32 = 1024;
 
 /// Chooses the layout of a Call that may use at most `max_pages` pages. A Call that is not
-/// [`Layout::Inline`] needs at least one RDMA Read.
+/// [`Layout::Inline`] needs at least one RDMA Read and one page, so no page means no RDMA Read.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ pub(crate) struct Parts {
     pub(crate) depth: u32,
     /// The negotiated inline thresholds.
     pub(crate) thresholds: Thresholds,
-    /// The most pages that nfsd takes with a Call.
+    /// The most pages that nfsd takes with a Call; 0 if the peer serves no RDMA Reads.
     pub(crate) max_pages: u32,
     /// True if all inline results are copied, because the device takes too few entries in a Send.
     pub(crate) copies: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Endpoint {
     pub(crate) lane: Arc<Lane>,
     /// The negotiated inline thresholds.
     pub(crate) thresholds: Thresholds,
-    /// The most pages that nfsd takes with a Call.
+    /// The most pages that nfsd takes with a Call; 0 if the peer serves no RDMA Reads.
     pub(crate) max_pages: u32,
     /// True if all inline results are copied, because the device takes too few entries in a Send.
     pub(crate) copies: bool,

@@ -122,7 +122,11 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
             .choose_lane(&hardware.pd, &hardware.limits, keeps_sinks)?;
         let receives = new_receives(hardware, &lane, connection)?;
         let cqs = hardware.share_cqs(&lane, receives.pool().max())?;
-        let max_pages = listener.max_pages();
+        let max_pages = match connection.offer.reads {
+            // An RDMA Read would never complete. Calls without Read chunks need no pages.
+            0 => 0,
+            _ => listener.max_pages(),
+        };
         let endpoint = new_endpoint(hardware, lane, connection, receives, &cqs, max_pages)?;
         let qp = new_qp(hardware, id, &endpoint, cqs)?;
         if let Err(e) = endpoint.receives.begin(connection.max_credits) {

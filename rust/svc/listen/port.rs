@@ -67,8 +67,6 @@ const PENDING_PER_ADDRESS: usize = 16;
 enum Refusal {
     /// The setting `release` is 1.
     Released,
-    /// The peer serves no RDMA Reads, so no Read chunk could ever be read.
-    NoReads,
     /// [`PENDING_PER_ADDRESS`] connections of the peer's address wait already.
     Flood,
     /// The connection could not be created.
@@ -85,7 +83,6 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Released => f.write_str("sunrpc/svcrdma/release is 1"),
-            Self::NoReads => f.write_str("the peer serves no RDMA Reads"),
             Self::Flood => write!(
                 f,
                 "{PENDING_PER_ADDRESS} connections of its address wait already"
@@ -290,9 +287,6 @@ impl Port {
     fn new_connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Incoming, Refusal> {
         if self.is_refusing() {
             return Err(Refusal::Released);
-        }
-        if request.reads == 0 {
-            return Err(Refusal::NoReads);
         }
         let peer = new.peer();
         // Before any allocation, so that an excess request costs little.

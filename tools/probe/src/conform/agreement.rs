@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rows about private data and the inline thresholds that follow from it (RFC 8797).
+//! Rows about what both sides agree on when they connect: private data and the inline thresholds that
+//! follow from it (RFC 8797), and RDMA Reads.
 //!
 //! The threshold for Replies shows in the answer to a READ that offers no chunk: the server answers
 //! inline if the Reply fits, and with ERR_CHUNK otherwise.
 
-use super::row::{require, Bench, Row};
+use super::{
+    calls::chunk,
+    memory::Memory,
+    row::{require, Bench, Row}, //
+};
 use crate::{
     error::{Error, Result},
-    message::{Answer, Message},
+    message::{procedure, Answer, Message},
     peer::{Incoming, Params, Peer},
     rpc,
 };
@@ -83,6 +88,11 @@ pub(super) const ROWS: &[Row] = &[
             ))),
         }
     }),
+    Row::script(
+        "RFC 8166, 4.5.3",
+        "client that serves no RDMA Reads",
+        no_reads,
+    ),
 ];
 
 /// The length of a transport header without chunks, in bytes.
@@ -162,6 +172,26 @@ fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> 
         }
         Incoming::Answer(Answer::ErrChunk { .. }) => Ok(None),
         other => Err(Error::new(format!("a READ of {count} bytes got {other:?}"))),
+    }
+}
+
+/// Checks that a client that serves no RDMA Reads is served, and that a Call of its that has a Read
+/// chunk gets ERR_CHUNK.
+fn no_reads(bench: &Bench<'_>) -> Result {
+    let params = Params {
+        reads: 0,
+        ..Params::default()
+    };
+    let mut peer = Peer::connect(&bench.target, params)?;
+    peer.null()?;
+    let xid = peer.xid();
+    let mut message = Message::inline(xid, Vec::new());
+    message.procedure = procedure::NOMSG;
+    let segments = Memory::of(&peer)?.filled(&rpc::null(xid), &[rpc::null(xid).len() as u32])?;
+    message.reads = chunk(0, &segments);
+    match peer.exchange(&message)? {
+        Incoming::Answer(Answer::ErrChunk { .. }) => peer.null().map(drop),
+        other => Err(Error::new(format!("a Call in a chunk got {other:?}"))),
     }
 }
 

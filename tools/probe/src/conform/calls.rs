@@ -332,7 +332,7 @@ fn check_file(bench: &Bench<'_>, peer: &mut Peer, data: &[u8]) -> Result {
 }
 
 /// Returns a Read chunk of these segments.
-fn chunk(position: u32, segments: &[Segment]) -> Vec<ReadSegment> {
+pub(super) fn chunk(position: u32, segments: &[Segment]) -> Vec<ReadSegment> {
     segments
         .iter()
         .map(|&segment| ReadSegment { position, segment })
