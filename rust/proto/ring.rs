@@ -50,11 +50,6 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         self.len == self.slots.len()
     }
 
-    /// Returns the number of empty slots.
-    pub fn left(&self) -> usize {
-        self.slots.len().saturating_sub(self.len)
-    }
-
     /// Pushes `item` at the end.
     ///
     /// # Errors
@@ -134,14 +129,11 @@ mod tests {
     fn removed_items_leave_the_others_in_order() {
         let mut ring = ring(4);
         // The items wrap around the end of the slots.
-        assert_eq!(
-            (ring.push(0), ring.pop(), ring.left()),
-            (Ok(()), Some(0), 4)
-        );
+        assert_eq!((ring.push(0), ring.pop()), (Ok(()), Some(0)));
         assert!((1..=4).all(|item| ring.push(item).is_ok()));
         let mut gone = Vec::new();
         ring.remove_if(|item| item % 2 == 0, |item| gone.push(item));
-        assert_eq!((gone, ring.len(), ring.left()), (vec![2, 4], 2, 2));
+        assert_eq!((gone, ring.len()), (vec![2, 4], 2));
         assert_eq!(ring.push(5), Ok(()));
         assert_eq!(
             [(); 4].map(|()| ring.pop()),

@@ -25,6 +25,8 @@ pub struct Queue {
     left: u32,
     /// Value of `left` once the last Call that waited at the mark has left.
     mark: u32,
+    /// Number of marks so far; wraps around.
+    marks: u32,
     /// Looks since the mark, including the one that set it; 0 without a mark.
     looks: u32,
     /// Value of `left` at the last look.
@@ -39,11 +41,18 @@ impl Queue {
         self.left = self.left.wrapping_add(pages);
     }
 
-    /// Notes that a Call of `pages` pages, which had Calls of `ahead` pages before it, is gone from the
-    /// queue without having had its turn. The time for which the others have waited does not change.
-    pub fn remove(&mut self, ahead: u32, pages: u32) {
+    /// Returns the number of the last mark. A Call that joins the queue keeps it for
+    /// [`Self::remove`].
+    pub fn marks(&self) -> u32 {
+        self.marks
+    }
+
+    /// Notes that a Call of `pages` pages, which has joined the queue after `marks` marks, is gone
+    /// from the queue without having had its turn. The time for which the others have waited does not
+    /// change.
+    pub fn remove(&mut self, marks: u32, pages: u32) {
         let late = self.mark.wrapping_sub(self.left);
-        if self.looks > 0 && ahead < late {
+        if self.looks > 0 && marks != self.marks {
             self.mark = self.mark.wrapping_sub(pages.min(late));
         }
     }
@@ -63,6 +72,7 @@ impl Queue {
             // All Calls that waited at the mark have left. The Calls that wait now get the next
             // mark.
             self.mark = self.left.wrapping_add(waiting);
+            self.marks = self.marks.wrapping_add(1);
             self.looks = 1;
         } else {
             self.looks = self.looks.saturating_add(1);
@@ -230,19 +240,20 @@ mod tests {
     #[test]
     fn removed_calls_do_not_change_the_lateness_of_others() {
         let mut queue = Queue::default();
+        let first = queue.marks();
         assert_eq!([(); 3].map(|()| queue.look(300)), [0, 0, 300]);
-        // A Call that waited at the mark, behind another one, and one that came later.
-        queue.remove(100, 50);
+        // A Call that waited at the mark, and one that came later.
+        queue.remove(first, 50);
         assert_eq!(queue.look(300), 250);
-        queue.remove(260, 40);
+        queue.remove(queue.marks(), 40);
         assert_eq!(queue.look(260), 250);
         // No Call has had its turn, so the patience is used up.
         assert_eq!(queue.patience(), 0);
-        queue.remove(0, 250);
+        queue.remove(first, 250);
         assert_eq!(queue.look(10), 0);
         // Without a mark nothing is late.
         let mut queue = Queue::default();
-        queue.remove(0, 100);
+        queue.remove(queue.marks(), 100);
         assert_eq!([(); 3].map(|()| queue.look(50)), [0, 0, 50]);
     }
 

@@ -12,7 +12,7 @@
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
 //! - Lanes: [`lanes`].
 //! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
-//! - A container over preallocated slots: [`ring`].
+//! - Containers over preallocated slots: [`ring`], [`wait_queue`].
 //!
 //! # Context
 //!
@@ -64,5 +64,6 @@ mod sink;
 pub mod space;
 pub mod sq;
 pub mod ulb;
+pub mod wait_queue;
 mod wire;
 mod write;

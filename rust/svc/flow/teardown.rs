@@ -79,9 +79,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
         discard(connection, call);
     }
     let domain = &connection.domain;
-    domain
-        .pool
-        .give_up(connection.number(), connection.max_calls as usize);
+    domain.pool.give_up(connection.number());
     if domain.pool.forget(connection.number()) {
         domain.want_refill();
     }

@@ -18,7 +18,7 @@ use crate::svc::settings::{
 };
 use kernel::prelude::*;
 use rdma::page_region::PageRegion;
-use support::ring::Ring;
+use support::ring::WaitQueue;
 use svcrdma_proto::{
     shares::{
         Budget,
@@ -35,11 +35,18 @@ fn budget(standing: Standing, limits: ReadPages) -> Budget {
     Budget::new(standing, limits.device, limits.connection, LARGE)
 }
 
+/// A parked Call.
+pub(crate) struct Parked<W> {
+    call: W,
+    /// The number of the last mark of `lateness` when the Call was parked.
+    marks: u32,
+}
+
 /// The line of one standing.
 pub(crate) struct Line<W> {
     standing: Standing,
-    /// The parked Calls, the oldest first.
-    parked: Ring<W>,
+    /// The parked Calls, the oldest first. Their owners are the numbers of their connections.
+    parked: WaitQueue<Parked<W>>,
     /// Pages that the parked Calls need.
     pub(super) demand: usize,
     /// Pages that are lent to Calls.
@@ -55,7 +62,7 @@ impl<W: Waiter> Line<W> {
     pub(crate) fn new(standing: Standing) -> Self {
         Self {
             standing,
-            parked: Ring::none(),
+            parked: WaitQueue::none(),
             demand: 0,
             lent: 0,
             idle: 0,
@@ -64,13 +71,13 @@ impl<W: Waiter> Line<W> {
     }
 
     /// Allocates the room for the Calls of a line. May sleep.
-    pub(crate) fn room() -> Result<Ring<W>> {
-        Ring::with_capacity(MAX_PARKED)
+    pub(crate) fn room() -> Result<WaitQueue<Parked<W>>> {
+        WaitQueue::with_capacity(MAX_PARKED)
     }
 
     /// Gives the line `room` for Calls. Returns the room that it had, which the caller drops
     /// outside the lock.
-    pub(crate) fn open(&mut self, room: Ring<W>) -> Ring<W> {
+    pub(crate) fn open(&mut self, room: WaitQueue<Parked<W>>) -> WaitQueue<Parked<W>> {
         core::mem::replace(&mut self.parked, room)
     }
 
@@ -80,49 +87,35 @@ impl<W: Waiter> Line<W> {
     ///
     /// Returns the Call if the line is full.
     pub(crate) fn park(&mut self, call: W) -> Result<(), W> {
-        let pages = call.pages();
-        self.parked.push(call)?;
+        let (user, pages) = (call.user(), call.pages());
+        let marks = self.lateness.marks();
+        let parked = self.parked.push(user, Parked { call, marks });
+        parked.map_err(|refused| refused.call)?;
         self.demand = self.demand.saturating_add(pages);
         Ok(())
     }
 
     /// Takes the oldest parked Call.
     pub(crate) fn pop(&mut self) -> Option<W> {
-        let call = self.parked.pop()?;
+        let call = self.parked.pop()?.call;
         let pages = call.pages();
         self.demand = self.demand.saturating_sub(pages);
         self.lateness.leave(count(pages));
         Some(call)
     }
 
-    /// Moves the parked Calls of connection `user` to `room`, as many as it has room for.
-    pub(crate) fn remove(&mut self, user: u64, room: &mut Ring<W>) {
-        let mut ahead = 0usize;
-        let (lateness, demand) = (&mut self.lateness, &mut self.demand);
-        let mut left = room.left();
-        let is_gone = |call: &W| {
-            let pages = call.pages();
-            if call.user() != user || left == 0 {
-                ahead = ahead.saturating_add(pages);
-                return false;
-            }
-            left = left.saturating_sub(1);
-            *demand = demand.saturating_sub(pages);
-            lateness.remove(count(ahead), count(pages));
-            true
-        };
-        // There is room, as counted above.
-        self.parked.remove_if(is_gone, |call| drop(room.push(call)));
-    }
-
-    /// Returns true if a parked Call is of connection `user`.
-    pub(crate) fn has(&self, user: u64) -> bool {
-        self.parked.iter().any(|call| call.user() == user)
+    /// Takes the oldest parked Call of connection `user` out of its turn.
+    pub(crate) fn remove(&mut self, user: u64) -> Option<W> {
+        let Parked { call, marks } = self.parked.remove(user)?;
+        let pages = call.pages();
+        self.demand = self.demand.saturating_sub(pages);
+        self.lateness.remove(marks, count(pages));
+        Some(call)
     }
 
     /// Returns the oldest parked Call.
-    pub(crate) fn front(&mut self) -> Option<&mut W> {
-        self.parked.front_mut()
+    pub(crate) fn front(&self) -> Option<&W> {
+        Some(&self.parked.front()?.call)
     }
 
     /// Returns the number of parked Calls.
@@ -137,7 +130,7 @@ impl<W: Waiter> Line<W> {
 
     /// Returns the number of the connection that all parked Calls belong to, if they belong to one.
     pub(crate) fn only_user(&self) -> Option<u64> {
-        let mut users = self.parked.iter().map(W::user);
+        let mut users = self.parked.owners();
         let first = users.next()?;
         users.all(|user| user == first).then_some(first)
     }
@@ -218,11 +211,6 @@ impl<W: Waiter> Lines<W> {
     pub(crate) fn wait_for_others(&mut self, limits: ReadPages) -> bool {
         let unvalidated = &mut self.unvalidated;
         !self.validated.is_empty() || !unvalidated.is_empty() && !unvalidated.is_blocked(limits)
-    }
-
-    /// Returns true if a Call of connection `user` is parked in any line.
-    pub(crate) fn have(&self, user: u64) -> bool {
-        self.validated.has(user) || self.unvalidated.has(user)
     }
 
     /// Returns true if no Call is parked in any line.

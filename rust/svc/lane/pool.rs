@@ -73,10 +73,7 @@ use rdma::{
 };
 use support::{
     page::Effort,
-    ring::{
-        Refused,
-        Ring, //
-    },
+    ring::Refused,
     stream::Stream, //
 };
 use svcrdma_proto::shares::Standing;
@@ -399,29 +396,30 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Drops the parked Calls of connection `user`, at most `calls`, because it has ended. May sleep.
-    // Out of line, to keep the frame out of the teardown's.
-    #[inline(never)]
-    pub(crate) fn give_up(&self, user: u64, calls: usize) {
-        if !self.inner.lock().lines.have(user) {
-            return;
-        }
-        // Without memory they are dropped when it is their turn.
-        let Ok(mut room) = Ring::with_capacity(calls) else {
-            return;
-        };
-        {
-            let mut inner = self.inner.lock();
-            for standing in Standing::ALL {
-                inner.lines.of(standing).remove(user, &mut room);
-            }
-            self.publish(&mut inner);
-        }
-        while let Some(call) = room.pop() {
+    /// Drops the parked Calls of connection `user`, because it has ended. In any process context.
+    ///
+    /// # Locking
+    ///
+    /// Takes the lock for one Call at a time, because a connection may have many.
+    pub(crate) fn give_up(&self, user: u64) {
+        let mut has_any = false;
+        while let Some(call) = self.remove_parked(user) {
             call.give_up();
+            has_any = true;
         }
-        // Others may be first now.
-        self.unpark();
+        if has_any {
+            // Others may be first now.
+            self.unpark();
+        }
+    }
+
+    /// Takes a parked Call of connection `user` out of its turn.
+    fn remove_parked(&self, user: u64) -> Option<W> {
+        let mut inner = self.inner.lock();
+        let mut lines = Standing::ALL.into_iter();
+        let call = lines.find_map(|standing| inner.lines.of(standing).remove(user))?;
+        self.publish(&mut inner);
+        Some(call)
     }
 
     /// Starts parked Calls while the stock has all that the next one needs, and drops those whose
