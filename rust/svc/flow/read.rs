@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | [`begin`] | charges the pages to the connection's quota | other Calls of the connection |
 //! | [`request`] | borrows pages from the pool | free pages |
-//! | [`start`] | copies the inline parts, queues the RDMA Reads | room in the send queue |
-//! | [`finish`] | queues the Call for nfsd | |
+//! | [`start`] | queues the RDMA Reads | room in the send queue |
+//! | [`finish`] | copies the inline parts, queues the Call for nfsd | |
 //! | [`end`] | returns the pages to the quota | |
 //!
 //! # Context
@@ -160,17 +160,37 @@ fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
     call.sink.take()
 }
 
-/// Copies the inline parts of `call` to `sink`, zeroes the XDR pads, and maps the sink for the
-/// device. If the device lacks room for that now, the Reads wait in the send queue, and the sink is
-/// mapped later. The Call owns the sink afterwards, also after an error.
+/// Lays the Call out over `sink`, and maps the sink for the device. If the device lacks room for that
+/// now, the Reads wait in the send queue, and the sink is mapped later. The Call owns the sink
+/// afterwards, also after an error.
 ///
 /// # Errors
 ///
 /// `ENODEV` if the device is gone, or an error of the mapping.
 fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     let (message, state) = call.parts_mut();
+    sink.stream_mut().lay_flat(state.layout.sink_len() as usize);
+    let view = state.header.view(message);
+    state.cursor.set(ReadCursor::new(&state.layout, &view));
+    let mapped = endpoint
+        .lane
+        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    state.sink = Some(sink);
+    match mapped {
+        Err(ENOMEM) => Ok(()),
+        mapped => mapped,
+    }
+}
+
+/// Copies the inline parts of `call` to its sink, and zeroes the XDR pads. The sink must not be mapped
+/// for the device, which may write it as a whole: memory that was mapped for that keeps nothing of what
+/// the processor has written before.
+fn complete(call: &mut Call) {
+    let (message, state) = call.parts_mut();
+    let Some(sink) = &mut state.sink else {
+        return;
+    };
     let stream = sink.stream_mut();
-    stream.lay_flat(state.layout.sink_len() as usize);
     let view = state.header.view(message);
     layout::fill(&state.layout, &view, |fill| match fill {
         Fill::Copy { from, len, sink } => {
@@ -181,15 +201,6 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
         }
         Fill::Zero { sink, len } => stream.zero(sink as usize, len as usize),
     });
-    state.cursor.set(ReadCursor::new(&state.layout, &view));
-    let mapped = endpoint
-        .lane
-        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
-    state.sink = Some(sink);
-    match mapped {
-        Err(ENOMEM) => Ok(()),
-        mapped => mapped,
-    }
 }
 
 /// Ends the RDMA Reads of a Call. Queues the Call for nfsd if the Reads are complete and their
@@ -212,6 +223,7 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
         Outcome::Done => {
             let latency = &endpoint.ledger.tally.latency;
             latency.reads.count(call.reading.get());
+            complete(&mut call);
             match examine(&mut call) {
                 Ok(()) => return ready(&endpoint.connection, call),
                 Err(e) => refuse(&endpoint, call, e),

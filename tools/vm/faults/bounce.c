@@ -10,6 +10,8 @@
  * listed   how many ranges of lists are mapped
  * singles  how many other mappings exist
  * fail     how many of the next lists cannot be mapped
+ * lost     set to lose what the CPU has written to memory that is mapped for the device to write, as the
+ *          DMA API allows
  * owners   set to warn if memory that the device writes is synced for the one that owns it already;
  *          Linux's client does so
  *
@@ -53,12 +55,13 @@ static struct platform_device *pdev;
 
 static unsigned int lists, fail;
 static int listed, singles;
-static bool owners;
+static bool owners, lost;
 module_param(lists, uint, 0444);
 module_param(listed, int, 0444);
 module_param(singles, int, 0444);
 module_param(fail, uint, 0644);
 module_param(owners, bool, 0444);
+module_param(lost, bool, 0444);
 
 static bool reaches_device(enum dma_data_direction dir) { return dir != DMA_FROM_DEVICE; }
 static bool reaches_cpu(enum dma_data_direction dir) { return dir != DMA_TO_DEVICE; }
@@ -130,8 +133,10 @@ static struct mapping *map(const struct part *parts, int count, int *kind,
 		return NULL;
 	}
 	mapping->start = mapping->pages + offset;
-	/* What the device does not write has to stay. */
-	if (!(attrs & DMA_ATTR_SKIP_CPU_SYNC))
+	/* What the device does not write stays, as with bounce buffers of the kernel. */
+	if (lost && dir == DMA_FROM_DEVICE)
+		memset(mapping->start, OWNED_BY_DEVICE, mapping->size);
+	else if (!(attrs & DMA_ATTR_SKIP_CPU_SYNC))
 		to_buffer(mapping, mapping->size);
 	if (dir == DMA_FROM_DEVICE)
 		give_to_device(mapping);
