@@ -93,12 +93,28 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         }
     }
 
-    /// Returns all items in unspecified order.
-    pub fn iter<'a>(&'a self) -> impl Iterator<Item = &'a T>
+    /// Removes and returns the item with the index `at`, where 0 is the first item. The other items
+    /// keep their order.
+    pub fn remove(&mut self, at: usize) -> Option<T> {
+        let (mut index, mut removed) = (0usize, None);
+        self.remove_if(
+            |_| {
+                let is_it = index == at;
+                index = index.wrapping_add(1);
+                is_it
+            },
+            |item| removed = Some(item),
+        );
+        removed
+    }
+
+    /// Returns all items, the first one first.
+    pub fn iter<'a>(&'a self) -> impl Iterator<Item = &'a T> + Clone
     where
         T: 'a,
     {
-        self.slots.iter().flatten()
+        let (wrapped, first) = self.slots.split_at_checked(self.head).unwrap_or_default();
+        first.iter().chain(wrapped).flatten()
     }
 
     /// Returns the first item.
@@ -142,6 +158,21 @@ mod tests {
     }
 
     #[test]
+    fn an_item_is_removed_by_its_index() {
+        let mut ring = ring(4);
+        assert_eq!((ring.push(0), ring.pop()), (Ok(()), Some(0)));
+        assert!((1..=4).all(|item| ring.push(item).is_ok()));
+        assert_eq!((ring.remove(4), ring.len()), (None, 4));
+        assert_eq!((ring.remove(2), ring.remove(2)), (Some(3), Some(4)));
+        assert_eq!((ring.push(5), ring.remove(0)), (Ok(()), Some(1)));
+        assert!(ring.iter().eq(&[2, 5]));
+        assert_eq!(
+            [ring.pop(), ring.pop(), ring.remove(0)],
+            [Some(2), Some(5), None]
+        );
+    }
+
+    #[test]
     fn a_full_ring_returns_the_item() {
         let mut ring = ring(2);
         assert_eq!((ring.push(1), ring.push(2)), (Ok(()), Ok(())));
@@ -181,9 +212,7 @@ mod tests {
                     (model.len(), model.is_empty())
                 );
                 assert_eq!(ring.front_mut().copied(), model.front().copied());
-                let mut items: Vec<u32> = ring.iter().copied().collect();
-                items.sort();
-                assert!(items.iter().eq(&model));
+                assert!(ring.iter().eq(&model));
             }
         }
     }

@@ -11,6 +11,7 @@
 //! - Calls: [`layout`], [`rpc`], [`ulb`]. Replies: [`reply`].
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
 //! - Lanes: [`lanes`].
+//! - Connect requests: [`prefixes`], [`source`].
 //! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
 //! - Containers over preallocated slots: [`ring`], [`wait_queue`].
 //!
@@ -52,6 +53,7 @@ pub mod layout;
 pub mod pace;
 mod parts;
 pub mod phase;
+pub mod prefixes;
 mod read;
 pub mod receives;
 pub mod reply;
@@ -61,6 +63,7 @@ pub mod rpc;
 pub mod shares;
 pub mod shortage;
 mod sink;
+pub mod source;
 pub mod space;
 pub mod sq;
 pub mod ulb;

@@ -14,9 +14,11 @@ use svcrdma_proto::encode;
 use svcrdma_proto::error::{Answer, DecodeError};
 use svcrdma_proto::header::{Header, View};
 use svcrdma_proto::layout::{self, Fill, Layout, ReadCursor, ReadOp};
+use svcrdma_proto::prefixes::{Invalid, Prefix, Prefixes};
 use svcrdma_proto::reply::{self, Payload, ReplyPlan, WriteCursor, WriteOp};
 use svcrdma_proto::ring::Ring;
 use svcrdma_proto::rpc;
+use svcrdma_proto::source::{Admission, Origin, Places, Source};
 use svcrdma_proto::space::Standing;
 use svcrdma_proto::sq::{Signals, SqSlots};
 use svcrdma_proto::ulb;
@@ -46,6 +48,29 @@ pub fn use_space(standing: &Standing, running: i32) -> bool {
 }
 
 #[no_mangle]
+pub fn use_source(places: &Places, waiting: &[Source], new: &Origin) -> Admission {
+    places.admit(waiting.iter(), &new.source())
+}
+
+#[no_mangle]
+pub fn use_prefixes<'s>(
+    text: &str,
+    slots: &'s [Prefix],
+    new: &Origin,
+    out: &mut dyn core::fmt::Write,
+) -> Result<bool, Invalid> {
+    let list = Prefixes::parse(text, slots, |list, prefix| {
+        // A list that has all that it is to have.
+        match list.contains(&prefix) {
+            true => Ok(()),
+            false => Err(Invalid),
+        }
+    })?;
+    out.write_fmt(format_args!("{list}")).map_err(|_| Invalid)?;
+    Ok(new.addresses().all(|address| list.contains(address)))
+}
+
+#[no_mangle]
 pub fn use_lists(view: &View<'_>) -> (u64, Option<u32>) {
     let mut sum = 0u64;
     for read in view.reads() {
@@ -70,6 +95,7 @@ pub fn use_ring(slots: &mut [Option<u32>], items: &[u32]) -> (Option<u32>, u32) 
         }
     }
     let sum = ring.iter().fold(0, |sum, item| sum ^ item);
+    let sum = sum ^ ring.remove(sum as usize).unwrap_or(0);
     let first = ring.front_mut().copied();
     (
         first,

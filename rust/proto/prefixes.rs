@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lists of address prefixes: the setting `accept_from`.
+//!
+//! The text of a list is [`ANY`], or up to [`MAX_PREFIXES`] prefixes that spaces, line ends or
+//! commas separate. A prefix is an address with or without a number of bits (`10.0.0.0/8`,
+//! `fd00::1`). Bits of the address behind the prefix are ignored. IPv4-mapped IPv6 prefixes are
+//! IPv4 prefixes.
+
+use core::{
+    fmt,
+    net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr, //
+    },
+    ops::Deref, //
+};
+
+/// The text of the list that has all addresses.
+pub const ANY: &str = "any";
+
+/// The most prefixes of a list.
+pub const MAX_PREFIXES: usize = 64;
+
+/// The bits before the IPv4 address in an IPv4-mapped IPv6 address.
+const MAPPED: u32 = Ipv6Addr::BITS - Ipv4Addr::BITS;
+
+/// The error of a text that is no list of prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+/// An address prefix.
+///
+/// # Invariants
+///
+/// - `address` is no IPv4-mapped address if `bits` is at least [`MAPPED`].
+/// - `bits` is at most the number of bits of the address; the bits behind are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Prefix {
+    /// Parses an address, or an address and a number of bits.
+    ///
+    /// # Errors
+    ///
+    /// The text is something else, or the number exceeds that of the address.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(number(bits)?)),
+            None => (text, None),
+        };
+        match address.parse().map_err(|_| Invalid)? {
+            IpAddr::V4(address) => Self::v4(address, bits.unwrap_or(Ipv4Addr::BITS)),
+            IpAddr::V6(address) => Self::v6(address, bits.unwrap_or(Ipv6Addr::BITS)),
+        }
+    }
+
+    /// Returns the prefix of an IPv4 address.
+    fn v4(address: Ipv4Addr, bits: u32) -> Result<Self, Invalid> {
+        let behind = Ipv4Addr::BITS.checked_sub(bits).ok_or(Invalid)?;
+        let mask = u32::MAX.checked_shl(behind).unwrap_or(0);
+        // INVARIANT: `bits` was checked, and the mask clears the bits behind.
+        Ok(Self {
+            address: IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask)),
+            bits,
+        })
+    }
+
+    /// Returns the prefix of an IPv6 address.
+    fn v6(address: Ipv6Addr, bits: u32) -> Result<Self, Invalid> {
+        let behind = Ipv6Addr::BITS.checked_sub(bits).ok_or(Invalid)?;
+        if let (Some(address), Some(bits)) = (address.to_ipv4_mapped(), bits.checked_sub(MAPPED)) {
+            return Self::v4(address, bits);
+        }
+        let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+        // INVARIANT: `bits` was checked, and the mask clears the bits behind.
+        Ok(Self {
+            address: IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)),
+            bits,
+        })
+    }
+
+    /// Returns true if the address begins with this prefix. An IPv6 prefix has no IPv4 addresses,
+    /// not even as IPv4-mapped ones.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let with_its_bits = match address.to_canonical() {
+            IpAddr::V4(address) => Self::v4(address, self.bits),
+            IpAddr::V6(address) => Self::v6(address, self.bits),
+        };
+        with_its_bits == Ok(*self)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+/// Parses decimal digits.
+fn number(text: &str) -> Result<u32, Invalid> {
+    // `parse()` takes a sign, too.
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().map_err(|_| Invalid),
+        false => Err(Invalid),
+    }
+}
+
+/// A list of prefixes in `S`, such as a vector. A list without prefixes has all addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes<S>(S);
+
+impl<S: Deref<Target = [Prefix]>> Prefixes<S> {
+    /// Parses a list. `push` appends a prefix to `list`, which is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`], or the error of `push`.
+    pub fn parse<E: From<Invalid>>(
+        text: &str,
+        mut list: S,
+        mut push: impl FnMut(&mut S, Prefix) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut words = text
+            .split(|c: char| c.is_ascii_whitespace() || c == ',')
+            .filter(|word| !word.is_empty());
+        if words.clone().eq([ANY]) {
+            return Ok(Self(list));
+        }
+        for word in words.by_ref().take(MAX_PREFIXES) {
+            push(&mut list, Prefix::parse(word)?)?;
+        }
+        match list.is_empty() || words.next().is_some() {
+            true => Err(Invalid.into()),
+            false => Ok(Self(list)),
+        }
+    }
+
+    /// Returns true if the list has the address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.is_empty() || self.0.iter().any(|prefix| prefix.contains(address))
+    }
+}
+
+impl<S: Deref<Target = [Prefix]>> fmt::Display for Prefixes<S> {
+    /// Writes a text that [`Self::parse`] takes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, others)) = self.0.split_first() else {
+            return f.write_str(ANY);
+        };
+        write!(f, "{first}")?;
+        others.iter().try_for_each(|prefix| write!(f, " {prefix}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Result<Prefixes<Vec<Prefix>>, Invalid> {
+        Prefixes::parse(text, Vec::new(), |list, prefix| {
+            list.push(prefix);
+            Ok(())
+        })
+    }
+
+    fn shown(text: &str) -> Option<String> {
+        list(text).ok().map(|list| list.to_string())
+    }
+
+    fn has(text: &str, address: &str) -> bool {
+        let list = list(text).expect("a list");
+        list.contains(address.parse().expect("an address"))
+    }
+
+    #[test]
+    fn lists_are_shown_as_they_are_understood() {
+        for (text, expected) in [
+            ("any\n", "any"),
+            ("  any ", "any"),
+            ("10.0.0.0/8 fd00::/8\n", "10.0.0.0/8 fd00::/8"),
+            ("10.0.0.0/8,fd00::/8", "10.0.0.0/8 fd00::/8"),
+            (",10.0.0.7,\t, FD00::7\n\n", "10.0.0.7/32 fd00::7/128"),
+            ("10.1.2.3/8 fd77::1/16", "10.0.0.0/8 fd77::/16"),
+            ("0.0.0.0/0 ::/0", "0.0.0.0/0 ::/0"),
+            ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+            ("::ffff:0:0/95", "::fffe:0:0/95"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "\n",
+            " , ",
+            "none",
+            "any any",
+            "any 10.0.0.0/8",
+            "10.0.0.0/8 any",
+            "ANY",
+            "10.0.0.0/33",
+            "fd00::/129",
+            "10.0.0.0/-1",
+            "10.0.0.0/+8",
+            "10.0.0.0/",
+            "10.0.0.0/8/8",
+            "10.0.0/8",
+            "10.0.0.256",
+            "010.0.0.1",
+            "/8",
+            "fe80::1%eth0",
+            "[fd00::1]",
+            "client7",
+            "10.0.0.0/4294967304",
+            "10.0.0.0/8;fd00::/8",
+            "10.0.0.0/8 \0",
+        ] {
+            assert_eq!(list(text), Err(Invalid), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_bounded_number_of_prefixes() {
+        let text = |count: usize| vec!["fd00::/8"; count].join(" ");
+        assert!(list(&text(MAX_PREFIXES)).is_ok());
+        assert_eq!(list(&text(MAX_PREFIXES + 1)), Err(Invalid));
+        // `push` is not called for more.
+        let mut pushed = 0;
+        let refused = Prefixes::parse(&text(1000), Vec::new(), |list, prefix| {
+            list.push(prefix);
+            pushed += 1;
+            Ok::<(), Invalid>(())
+        });
+        assert_eq!((refused, pushed), (Err(Invalid), MAX_PREFIXES));
+    }
+
+    #[test]
+    fn a_list_has_the_addresses_of_its_prefixes() {
+        let both = "10.77.0.0/24 fd77::/64 192.168.1.7";
+        for address in ["10.77.0.255", "fd77::ffff:0:0:1", "192.168.1.7"] {
+            assert!(has(both, address), "{address}");
+        }
+        for address in ["10.77.1.0", "10.76.255.255", "fd77:0:0:1::", "192.168.1.6"] {
+            assert!(!has(both, address), "{address}");
+        }
+        assert!(has("any", "10.77.1.0") && has("any", "fd77::1"));
+        assert!(has("0.0.0.0/0", "255.255.255.255") && has("::/0", "fd77::1"));
+        assert!(has("128.0.0.0/1", "255.0.0.1") && !has("128.0.0.0/1", "127.0.0.1"));
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4_addresses() {
+        assert!(has("10.0.0.0/8", "::ffff:10.1.2.3"));
+        assert!(has("::ffff:10.0.0.0/104", "10.1.2.3"));
+        for list in ["::/0", "::/64", "::ffff:0:0/95"] {
+            assert!(!has(list, "10.1.2.3"), "{list}");
+            assert!(!has(list, "::ffff:10.1.2.3"), "{list}");
+        }
+        assert!(!has("0.0.0.0/0", "::1") && !has("0.0.0.0/0", "::10.1.2.3"));
+    }
+}
