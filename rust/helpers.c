@@ -257,12 +257,6 @@ void svcrdma_helper_xprt_abandon(struct svc_xprt *xprt)
 	svc_xprt_put(xprt);
 }
 
-/* Compares the addresses without their ports. */
-bool svcrdma_helper_addr_same_host(const struct sockaddr *one, const struct sockaddr *other)
-{
-	return rpc_cmp_addr(one, other);
-}
-
 /* Sets the scope of a link-local address, which the connection manager does not fill in. */
 void svcrdma_helper_addr_set_scope(struct sockaddr *addr, const struct rdma_cm_id *id)
 {
@@ -710,4 +704,10 @@ struct rdma_cm_id *svcrdma_helper_rdma_create_id(struct net *net,
 {
 	return __rdma_create_kernel_id(net, handler, context, RDMA_PS_TCP,
 				       IB_QPT_RC, name);
+}
+
+/* Returns true if the port of the device that the id is bound to speaks RoCE. */
+bool svcrdma_helper_rdma_id_is_roce(const struct rdma_cm_id *id)
+{
+	return rdma_protocol_roce(id->device, id->port_num);
 }

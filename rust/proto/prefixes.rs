@@ -2,13 +2,15 @@
 
 //! Lists of address prefixes: the setting `accept_from`.
 //!
-//! The text of a list is [`ANY`], or up to [`MAX_PREFIXES`] prefixes that spaces, line ends or
-//! commas separate. A prefix is an address with or without a number of bits (`10.0.0.0/8`,
-//! `fd00::1`). Bits of the address behind the prefix are ignored. IPv4-mapped IPv6 prefixes are
-//! IPv4 prefixes.
+//! The text of a list is [`ANY`], or prefixes that spaces, line ends or commas separate. A prefix
+//! is an address with or without a number of bits (`10.0.0.0/8`, `fd00::1`). Bits of the address
+//! behind the prefix are ignored. IPv4-mapped IPv6 prefixes are IPv4 prefixes.
 
 use core::{
-    fmt,
+    fmt::{
+        self,
+        Write, //
+    },
     net::{
         IpAddr,
         Ipv4Addr,
@@ -20,8 +22,10 @@ use core::{
 /// The text of the list that has all addresses.
 pub const ANY: &str = "any";
 
-/// The most prefixes of a list.
-pub const MAX_PREFIXES: usize = 64;
+/// The most bytes of the text of a list, with a newline at its end. The standard C library writes
+/// files of `/proc` in pieces of 1024 bytes, and the first piece of a longer text would be another
+/// list.
+pub const MAX_TEXT: usize = 1023;
 
 /// The bits before the IPv4 address in an IPv4-mapped IPv6 address.
 const MAPPED: u32 = Ipv6Addr::BITS - Ipv4Addr::BITS;
@@ -97,7 +101,11 @@ impl Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
+        match (self.address, self.bits) {
+            (IpAddr::V4(host), Ipv4Addr::BITS) => write!(f, "{host}"),
+            (IpAddr::V6(host), Ipv6Addr::BITS) => write!(f, "{host}"),
+            (address, bits) => write!(f, "{address}/{bits}"),
+        }
     }
 }
 
@@ -119,25 +127,36 @@ impl<S: Deref<Target = [Prefix]>> Prefixes<S> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`], or the error of `push`.
+    /// [`Invalid`] if `text` is no list, or longer than [`MAX_TEXT`] as it is or as it would be
+    /// shown; or the error of `push`.
     pub fn parse<E: From<Invalid>>(
         text: &str,
         mut list: S,
         mut push: impl FnMut(&mut S, Prefix) -> Result<(), E>,
     ) -> Result<Self, E> {
+        if text.len() > MAX_TEXT {
+            return Err(Invalid.into());
+        }
         let mut words = text
             .split(|c: char| c.is_ascii_whitespace() || c == ',')
             .filter(|word| !word.is_empty());
         if words.clone().eq([ANY]) {
             return Ok(Self(list));
         }
-        for word in words.by_ref().take(MAX_PREFIXES) {
-            push(&mut list, Prefix::parse(word)?)?;
-        }
-        match list.is_empty() || words.next().is_some() {
+        words.try_for_each(|word| push(&mut list, Prefix::parse(word)?))?;
+        let list = Self(list);
+        match list.0.is_empty() || list.len() >= MAX_TEXT {
             true => Err(Invalid.into()),
-            false => Ok(Self(list)),
+            false => Ok(list),
         }
+    }
+
+    /// Returns the length of the text that [`Self::fmt`] writes.
+    fn len(&self) -> usize {
+        let mut len = Length(0);
+        // `Length` returns no error.
+        let _ = write!(len, "{self}");
+        len.0
     }
 
     /// Returns true if the list has the address.
@@ -154,6 +173,16 @@ impl<S: Deref<Target = [Prefix]>> fmt::Display for Prefixes<S> {
         };
         write!(f, "{first}")?;
         others.iter().try_for_each(|prefix| write!(f, " {prefix}"))
+    }
+}
+
+/// Counts the bytes that are written to it.
+struct Length(usize);
+
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
     }
 }
 
@@ -184,11 +213,11 @@ mod tests {
             ("  any ", "any"),
             ("10.0.0.0/8 fd00::/8\n", "10.0.0.0/8 fd00::/8"),
             ("10.0.0.0/8,fd00::/8", "10.0.0.0/8 fd00::/8"),
-            (",10.0.0.7,\t, FD00::7\n\n", "10.0.0.7/32 fd00::7/128"),
+            (",10.0.0.7,\t, FD00::7\n\n", "10.0.0.7 fd00::7"),
             ("10.1.2.3/8 fd77::1/16", "10.0.0.0/8 fd77::/16"),
             ("0.0.0.0/0 ::/0", "0.0.0.0/0 ::/0"),
             ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
-            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
             ("::ffff:0:0/96", "0.0.0.0/0"),
             ("::ffff:0:0/95", "::fffe:0:0/95"),
         ] {
@@ -229,18 +258,16 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_bounded_number_of_prefixes() {
-        let text = |count: usize| vec!["fd00::/8"; count].join(" ");
-        assert!(list(&text(MAX_PREFIXES)).is_ok());
-        assert_eq!(list(&text(MAX_PREFIXES + 1)), Err(Invalid));
-        // `push` is not called for more.
-        let mut pushed = 0;
-        let refused = Prefixes::parse(&text(1000), Vec::new(), |list, prefix| {
-            list.push(prefix);
-            pushed += 1;
-            Ok::<(), Invalid>(())
-        });
-        assert_eq!((refused, pushed), (Err(Invalid), MAX_PREFIXES));
+    fn texts_are_short_enough_for_one_write() {
+        let padded = |text: &str, len: usize| format!("{text}{}", " ".repeat(len - text.len()));
+        assert!(list(&padded("fd00::/8", MAX_TEXT)).is_ok());
+        assert_eq!(list(&padded("fd00::/8", MAX_TEXT + 1)), Err(Invalid));
+        // Shown, each prefix is a byte longer than here.
+        let prefixes = |count: usize| vec!["1::3:4:5:6:7:8"; count].join(" ");
+        let shown = |count: usize| list(&prefixes(count)).map(|list| list.to_string().len() + 1);
+        assert_eq!(shown(63), Ok(1008));
+        assert_eq!(shown(64), Err(Invalid));
+        assert_eq!(prefixes(64).len() + 1, 960);
     }
 
     #[test]

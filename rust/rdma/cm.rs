@@ -29,6 +29,10 @@ use support::addr::{
     Addr,
     Net, //
 };
+use svcrdma_proto::source::{
+    Fabric,
+    Origin, //
+};
 
 /// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
 /// after 655 ms, the longest time that there is.
@@ -154,6 +158,36 @@ impl NewId<'_> {
     pub fn peer(&self) -> Addr {
         // SAFETY: The id is live by the type invariant.
         unsafe { peer_of(self.id) }
+    }
+
+    /// Returns what the request says about its sender.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            address: self.peer().ip(),
+            fabric: self.fabric(),
+        }
+    }
+
+    /// Returns the network that the request has arrived over, with the GID of the peer's port.
+    fn fabric(&self) -> Fabric {
+        let id = self.id.as_ptr();
+        // SAFETY: The id is live by the type invariant.
+        let path = unsafe { (*id).route.path_rec };
+        // The RDMA core gives each id of a connect request a path, except on iWARP
+        // (`cma_ib_new_conn_id` and `iw_conn_req_handler` in drivers/infiniband/core/cma.c).
+        if path.is_null() {
+            return Fabric::Iwarp;
+        }
+        // SAFETY: The path is the id's, which does not change it any more. Each variant of the
+        // union is 16 bytes, all of which are initialised.
+        let gid = unsafe { (&raw const (*path).dgid).cast::<[u8; 16]>().read() };
+        // SAFETY: The id is live by the type invariant. It was bound to its device before the
+        // handler was called (`cma_ib_acquire_dev`), and the removal of a device waits until the
+        // ids on it are destroyed.
+        match unsafe { bindings::rdma_id_is_roce(id) } {
+            true => Fabric::Roce(gid),
+            false => Fabric::InfiniBand(gid),
+        }
     }
 }
 

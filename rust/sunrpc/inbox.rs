@@ -91,6 +91,23 @@ struct Inner<T> {
     items: Ring<T>,
 }
 
+impl<T> Inner<T> {
+    /// Queues `item`, and wakes an nfsd thread for it by `flag`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the item if there is no room.
+    #[inline]
+    fn push(&mut self, item: T, flag: Flag) -> Result<(), T> {
+        self.items.push(item)?;
+        if let Some(target) = &self.target {
+            target.set(flag.bit());
+            target.enqueue();
+        }
+        Ok(())
+    }
+}
+
 /// A bounded queue of items for the nfsd threads that serve a transport.
 ///
 /// The items are Calls for the inbox of a connection, and connect requests for the inbox of a
@@ -139,12 +156,36 @@ impl<T: Send> Inbox<T> {
         if inner.closed {
             return Err(Refused::Closed(item));
         }
-        inner.items.push(item).map_err(Refused::Full)?;
-        if let Some(target) = &inner.target {
-            target.set(self.flag.bit());
-            target.enqueue();
+        inner.push(item, self.flag).map_err(Refused::Full)
+    }
+
+    /// Queues `item` as [`Self::push`] does. If the inbox is full, an item whose index `choose`
+    /// returns gives its place to the new one. Index 0 is the oldest item. `choose` is called under
+    /// the inbox' lock.
+    ///
+    /// Returns the item that has left the inbox, so that the caller drops it without the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::push`]; [`Refused::Full`] if the inbox is full and `choose` returns `None`.
+    pub fn push_instead(
+        &self,
+        item: T,
+        choose: impl FnOnce(&Ring<T>, &T) -> Option<usize>,
+    ) -> Result<Option<T>, Refused<T>> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(Refused::Closed(item));
         }
-        Ok(())
+        let chosen = match inner.items.is_full() {
+            true => choose(&inner.items, &item),
+            false => None,
+        };
+        let gone = chosen.and_then(|index| inner.items.remove(index));
+        match inner.push(item, self.flag) {
+            Ok(()) => Ok(gone),
+            Err(item) => Err(Refused::Full(item)),
+        }
     }
 
     /// Removes and returns the oldest item. Clears the flag if no item is left.
@@ -163,12 +204,10 @@ impl<T: Send> Inbox<T> {
         item
     }
 
-    /// Returns the number of items for which `matches` returns true. `matches` is called under the
+    /// Returns the result of `look` for the items, the oldest first. `look` is called under the
     /// inbox' lock.
-    pub fn count(&self, matches: impl Fn(&T) -> bool) -> usize {
-        let inner = self.inner.lock();
-        let matching = inner.items.iter().filter(|item| matches(item));
-        matching.fold(0, |count: usize, _| count.saturating_add(1))
+    pub fn look<R>(&self, look: impl FnOnce(&Ring<T>) -> R) -> R {
+        look(&self.inner.lock().items)
     }
 
     /// Wakes an nfsd thread if an item waits.

@@ -7,6 +7,11 @@
 
 use core::{
     marker::PhantomData,
+    net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr, //
+    },
     ptr::NonNull, //
 };
 use kernel::{
@@ -62,10 +67,18 @@ impl Addr {
         this
     }
 
-    /// Returns true if both addresses are equal, without regard to their ports.
-    pub fn is_same_host(&self, other: &Self) -> bool {
-        // SAFETY: Both addresses are valid by the type invariant, and only read.
-        unsafe { bindings::addr_same_host(self.as_ptr(), other.as_ptr()) }
+    /// Returns the address without port and scope, or `::` if the value is all zeros.
+    pub fn ip(&self) -> IpAddr {
+        // `struct sockaddr_in` has the address at byte 4, `struct sockaddr_in6` at byte 8.
+        let [f0, f1, _, _, a, b, c, d, rest @ ..] = &self.0;
+        match u32::from(u16::from_ne_bytes([*f0, *f1])) {
+            bindings::AF_INET => IpAddr::V4(Ipv4Addr::new(*a, *b, *c, *d)),
+            bindings::AF_INET6 => {
+                let octets: [u8; 16] = rest.first_chunk().copied().unwrap_or_default();
+                IpAddr::V6(Ipv6Addr::from(octets))
+            }
+            _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        }
     }
 
     /// Returns a pointer to the address. C may only read the address through it.

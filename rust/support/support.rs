@@ -16,7 +16,8 @@
 //! | [`pernet`] | one value for each network namespace | `struct pernet_operations` |
 //! | [`ring`] | bounded queues that never allocate | preallocated queues |
 //! | [`stream`] | byte streams over pages | shared ownership of pages by reference count |
-//! | [`sysctl`] | numbers below `/proc/sys` | `struct ctl_table` |
+//! | [`sysctl`] | files below `/proc/sys` | `struct ctl_table` |
+//! | [`sysctl_text`] | texts in such files | as above |
 //! | [`trace`] | the trace events of this module | |
 //! | [`workqueue`] | workqueues of the module, periodic work | creating a workqueue; delayed work that repeats |
 //!
@@ -37,6 +38,7 @@ pub mod pernet;
 pub mod ring;
 pub mod stream;
 pub mod sysctl;
+pub mod sysctl_text;
 pub mod trace;
 pub mod workqueue;
 

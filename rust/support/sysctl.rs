@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers below `/proc/sys`, for each network namespace.
+//! Files below `/proc/sys`, for each network namespace: numbers, and the texts of [`sysctl_text`].
 //!
-//! A task that reads a file sees the number of its own network namespace.
+//! A task that reads a file sees the value of its own network namespace.
+//!
+//! [`sysctl_text`]: super::sysctl_text
 //!
 //! C headers: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h),
 //! [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
+use super::sysctl_text::TextRef;
 use core::{
     ptr::NonNull,
     sync::atomic::{
@@ -111,7 +114,7 @@ impl Limit {
     }
 }
 
-/// The number that a file shows.
+/// The value that a file shows.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
     /// A counter; the file is read-only.
@@ -122,6 +125,8 @@ pub enum Value<'a> {
     Limit(&'a Limit),
     /// A limit that is set elsewhere; the file is read-only.
     Shown(&'a Limit),
+    /// A text; the file can be written.
+    Text(TextRef<'a>),
 }
 
 /// A file of a directory.
@@ -129,7 +134,7 @@ pub enum Value<'a> {
 pub struct Entry<'a> {
     /// The name of the file.
     pub name: &'static CStr,
-    /// The number that the file shows.
+    /// The value that the file shows.
     pub value: Value<'a>,
 }
 
@@ -162,6 +167,7 @@ impl Entry<'_> {
                     ..pin_init::zeroed()
                 };
             }
+            Value::Text(text) => return text.table(self.name),
             Value::Counter(c) => (c.0.as_ptr(), 0o444, None, None),
             Value::Limit(l) => (l.value.as_ptr(), 0o644, Some(&l.min), Some(&l.max)),
             Value::Shown(l) => (l.value.as_ptr(), 0o444, None, None),
@@ -211,12 +217,12 @@ unsafe extern "C" fn refreshed<F: Files>(
     unsafe { bindings::proc_doulongvec_minmax(&plain, write, buffer, lenp, ppos) }
 }
 
-/// A type whose numbers are shown in a directory below `/proc/sys`.
+/// A type whose values are shown in a directory below `/proc/sys`.
 pub trait Files: Send + Sync + 'static {
     /// The path of the directory, below `/proc/sys`.
     const PATH: &'static CStr;
 
-    /// Returns the files. Their numbers are in `self` or static. May sleep.
+    /// Returns the files. Their values are in `self` or static. May sleep.
     ///
     /// # Errors
     ///
@@ -234,7 +240,7 @@ pub trait Files: Send + Sync + 'static {
 /// # Invariants
 ///
 /// - `header` is the registration of `_table`, which does not move.
-/// - `_table` points only to numbers in `files` and to static ones.
+/// - `_table` points only to values in `files` and to static ones.
 /// - `/proc/sys` of the namespace of `header` exists.
 pub struct Sysctl<F: Files> {
     header: NonNull<bindings::ctl_table_header>,
@@ -262,7 +268,7 @@ impl<F: Files> Sysctl<F> {
         for entry in files.files()?.iter() {
             table.push(entry.table(&files), GFP_KERNEL)?;
         }
-        // SAFETY: The path is static. The table is on the heap, and its numbers are static or in
+        // SAFETY: The path is static. The table is on the heap, and its values are static or in
         // the shared `files`, so all of them stay until `drop`. So does `net`, by the safety
         // requirements of this function. The handler uses the pointers as described at
         // `Entry::table`.

@@ -5,7 +5,8 @@
 //! Each network namespace has its own [`Counters`], which cover its listeners and their
 //! connections. Counters of the host cover all namespaces and are shown in the initial namespace
 //! only. Counters start at 0 when the module is loaded or the namespace is created; only the
-//! numbers of present objects fall again. The files of a namespace include the [`settings`].
+//! numbers of present objects fall again. The files of a namespace include the [`settings`] and the
+//! namespace's own [`AcceptFrom`].
 //!
 //! Counters that change with each Call would be written by all CPUs. So each connection has a
 //! [`Tally`] with numbers of these counters, which change under locks that a Call takes in any case.
@@ -16,6 +17,7 @@
 //! Any; counters are atomic. The lock of the tallies is taken in process context only.
 
 use super::{
+    accept_from::AcceptFrom,
     latency::Latency,
     settings, //
 };
@@ -44,6 +46,7 @@ use support::{
         Files,
         Value, //
     },
+    sysctl_text::TextRef,
 };
 use svcrdma_proto::histogram::BUCKETS;
 
@@ -69,6 +72,8 @@ macro_rules! counters {
         pub(crate) struct Counters {
             /// The namespace.
             pub(crate) namespace: Namespace,
+            /// The setting `accept_from`.
+            pub(crate) accept_from: AcceptFrom,
             /// The numbers of its connections.
             tallies: Pin<KBox<SpinLock<Tallies>>>,
             $($(#[$total_doc])* $total: Counter,)*
@@ -106,6 +111,7 @@ macro_rules! counters {
                 let tallies = new_spinlock!(Tallies::new()?, "svcrdma tallies");
                 Ok(Self {
                     namespace,
+                    accept_from: AcceptFrom::new()?,
                     tallies: KBox::pin_init(tallies, GFP_KERNEL)?,
                     $($total: Counter::new(),)*
                     $($name: Counter::new(),)*
@@ -181,6 +187,8 @@ counters! {
         accepted = c"accepted";
         /// Rejected connect requests.
         rejected = c"rejected";
+        /// Connect requests that were rejected because `accept_from` does not have their address.
+        rejected_by_address = c"rejected_by_address";
         /// Connections that were closed for an abnormal reason, see
         /// [`CloseReason::is_normal`](super::close_reason::CloseReason::is_normal).
         closed_abnormally = c"closed_abnormally";
@@ -246,6 +254,9 @@ impl Files for Counters {
         for entry in [counters, limits].iter().copied().flatten() {
             files.push(*entry, GFP_KERNEL)?;
         }
+        let name = c"accept_from";
+        let value = Value::Text(TextRef::new(&self.accept_from));
+        files.push(Entry { name, value }, GFP_KERNEL)?;
         Ok(files)
     }
 

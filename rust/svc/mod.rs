@@ -16,7 +16,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `settings`, `counters` | the files in `/proc/sys/sunrpc/svcrdma` |
+//! | `settings`, `accept_from`, `counters` | the files in `/proc/sys/sunrpc/svcrdma` |
 //! | `close_reason`, `history` | the reasons why connections were closed |
 //! | `watchdog` | periodic work for a device, or for the listeners |
 //! | `debugfs` | the files in `/sys/kernel/debug/svcrdma` |
@@ -34,6 +34,7 @@
 //! | id | the connection manager's handle of a connection or listener (`struct rdma_cm_id`) |
 //! | xprt | nfsd's handle of a connection (`struct svc_xprt`) |
 //! | port | the half of a listener that the connection manager calls |
+//! | source | what an attacker needs more of to count as several peers: an IPv4 address, a /64 of IPv6, a GID of InfiniBand |
 //! | domain | the objects that all connections of a device share |
 //! | lane | the objects that the connections of one completion vector share on the path of a Call |
 //! | page region | the pages of one Call or Reply, and their DMA mapping |
@@ -46,6 +47,7 @@
 //! | look, tick | one run of a watchdog |
 //! | close reason | the reason why a connection was closed |
 
+mod accept_from;
 mod close_reason;
 mod conn;
 mod counters;

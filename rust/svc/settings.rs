@@ -5,6 +5,9 @@
 //! Settings apply to all devices of the host. An administrator can write them in the initial
 //! network namespace; other namespaces show them read-only. A new value takes effect with the next
 //! connection, Call or tick of the watchdog.
+//!
+//! The setting `accept_from` is not here: each namespace has its own
+//! ([`accept_from`](super::accept_from)).
 
 use support::sysctl::{
     Entry,

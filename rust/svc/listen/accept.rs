@@ -108,7 +108,9 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 /// - Those of allocations and of the RDMA core.
 fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     listener: &Transport<L, Incoming>,
-    Incoming { connection, device }: &Incoming,
+    Incoming {
+        connection, device, ..
+    }: &Incoming,
     id: CmId<Connection>,
 ) -> Result<New<Xprt>> {
     let vacant = Vacant::new()?;

@@ -8,10 +8,10 @@
 
 use super::{
     accept,
+    admission::PLACES,
     port::{
         Incoming,
-        Port,
-        PENDING, //
+        Port, //
     },
     server::Server, //
 };
@@ -60,7 +60,7 @@ impl Listen for Listener {
         addr: &Addr,
     ) -> Result<(Self, Arc<Inbox<Incoming>>, Addr)> {
         refuse_while_released(addr)?;
-        let inbox = Inbox::new(PENDING, Flag::Conn)?;
+        let inbox = Inbox::new(PLACES.all, Flag::Conn)?;
         let port = server.new_port(net, inbox.clone())?;
         let server = server.clone();
         // After an error, dropping the listener closes the port and removes it from the table.

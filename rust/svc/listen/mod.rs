@@ -5,12 +5,13 @@
 //! | step | file |
 //! |---|---|
 //! | nfsd creates a listener | `listener`, nfsd's handle of a `port` |
-//! | a peer requests a connection | `port` queues the connection |
+//! | a peer requests a connection | `admission` decides, `port` queues the connection |
 //! | nfsd accepts the connection | `accept` |
 //!
 //! `ports` is the table of all ports. `server` owns this table and all other state of the module.
 
 mod accept;
+mod admission;
 pub(crate) mod listener;
 pub(crate) mod port;
 pub(crate) mod ports;

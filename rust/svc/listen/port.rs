@@ -3,13 +3,15 @@
 //! Ports: the half of a listener that the connection manager calls for each connect request.
 //!
 //! The connection manager calls a [`Port`] with the lock of the listening id held, so the accept
-//! does all slow work. [`PENDING`] bounds the connections that wait to be accepted, and
-//! [`PENDING_PER_ADDRESS`] those of one address: a flood from one address leaves room for all other
-//! addresses.
+//! does all slow work. [`admission`] decides which connections may wait to be accepted.
 //!
 //! The listening id of one address is destroyed when the device with this address is removed. The
 //! [`Port`] stays, and the watchdog listens again as soon as a device has the address.
 
+use super::admission::{
+    self,
+    Refusal, //
+};
 use crate::svc::{
     close_reason::CloseReason,
     conn::connection::{
@@ -24,7 +26,7 @@ use crate::svc::{
     settings, //
 };
 use kernel::{
-    fmt, impl_has_work, new_mutex, new_work,
+    impl_has_work, new_mutex, new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -55,42 +57,10 @@ use support::{
     },
     RateLimit, //
 };
-use svcrdma_proto::cm::Peer;
-
-/// The most connections of a listener that wait to be accepted.
-pub(super) const PENDING: usize = 128;
-
-/// The most connections of one peer address among them.
-const PENDING_PER_ADDRESS: usize = 16;
-
-/// The reason why a connect request is refused.
-enum Refusal {
-    /// The setting `release` is 1.
-    Released,
-    /// [`PENDING_PER_ADDRESS`] connections of the peer's address wait already.
-    Flood,
-    /// The connection could not be created.
-    Error(Error),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Released => f.write_str("sunrpc/svcrdma/release is 1"),
-            Self::Flood => write!(
-                f,
-                "{PENDING_PER_ADDRESS} connections of its address wait already"
-            ),
-            Self::Error(e) => write!(f, "error {}", e.to_errno()),
-        }
-    }
-}
+use svcrdma_proto::{
+    cm::Peer,
+    source::Source, //
+};
 
 /// The state of the listening id.
 enum Binding {
@@ -105,6 +75,7 @@ enum Binding {
 
 /// A connection that waits to be accepted, with its device.
 pub(crate) struct Incoming {
+    pub(super) source: Source,
     pub(crate) connection: Arc<Connection>,
     pub(crate) device: Arc<Device>,
 }
@@ -231,7 +202,7 @@ impl Port {
 
     /// Returns true if the port refuses connections, because [`Self::release`] was called and the
     /// setting `release` is still 1.
-    fn is_refusing(&self) -> bool {
+    pub(super) fn is_refusing(&self) -> bool {
         settings::is_released() && (self.is_released.load(Relaxed) || self.is_kept.load(Relaxed))
     }
 
@@ -275,24 +246,10 @@ impl Port {
         drop(binding);
     }
 
-    /// Returns true if [`PENDING_PER_ADDRESS`] connections of the host `peer` wait to be accepted.
-    /// Requests that arrive over several devices at the same time may exceed this limit by one for
-    /// each device.
-    fn is_flooded(&self, peer: &Addr) -> bool {
-        let is_same = |waiting: &Incoming| waiting.connection.peer().is_same_host(peer);
-        self.inbox.count(is_same) >= PENDING_PER_ADDRESS
-    }
-
     /// Creates a connection for a connect request. May sleep.
     fn new_connection(&self, new: &NewId<'_>, request: &Request<'_>) -> Result<Incoming, Refusal> {
-        if self.is_refusing() {
-            return Err(Refusal::Released);
-        }
-        let peer = new.peer();
-        // Before any allocation, so that an excess request costs little.
-        if self.is_flooded(&peer) {
-            return Err(Refusal::Flood);
-        }
+        let origin = new.origin();
+        admission::check(self, &origin)?;
         let device = new.device().ok_or(ENODEV)?;
         let device = self.devices.find(&device).ok_or(ENODEV)?;
         let offer = Offer {
@@ -301,52 +258,46 @@ impl Port {
         };
         let connection = Connection::new(
             self.devices.new_number(),
-            peer,
+            new.peer(),
             offer,
             device.domain.clone(),
             self.counters.clone(),
             self.devices.queue.clone(),
         )?;
-        Ok(Incoming { connection, device })
+        Ok(Incoming {
+            source: origin.source(),
+            connection,
+            device,
+        })
     }
 
-    /// Queues the connection for nfsd to accept, or closes it. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// - `ENODEV`: the device is being removed.
-    /// - `EBUSY`: [`PENDING`] connections wait already, or the listener is closing.
-    /// - `ENOMEM`.
-    fn queue(&self, new: NewId<'_>, incoming: Incoming) -> Result {
+    /// Queues the connection for nfsd to accept, or closes it. Returns the number of connections
+    /// that were closed: this one, or another one that gave way. May sleep.
+    fn queue(&self, new: NewId<'_>, incoming: Incoming) -> u32 {
         let connection = &incoming.connection;
         // The connection owns the id from here on. Its teardown destroys the id, because this
         // handler, which the id has called, must not.
         connection.set_pending(new.adopt(connection.clone()));
         if let Err(e) = connection.domain.remember(connection) {
             connection.close(CloseReason::Accept(e.to_errno()));
-            return Err(e);
+            return 1;
         }
-        self.inbox.push(incoming).map_err(|refused| {
-            refused.into_inner().connection.close(CloseReason::Busy);
-            EBUSY
-        })
+        admission::queue(&self.inbox, incoming)
     }
 }
 
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
-        let is_queued = match this.new_connection(&new, request) {
-            Ok(incoming) => this.queue(new, incoming).is_ok(),
+        let rejected = match this.new_connection(&new, request) {
+            Ok(incoming) => this.queue(new, incoming),
             Err(refusal) => {
                 if RateLimit::Refusals.allows() {
                     pr_warn!("connect request of {}: refused: {}\n", new.peer(), refusal);
                 }
-                false
+                1
             }
         };
-        if !is_queued {
-            this.counters.rejected.inc();
-        }
+        this.counters.rejected.add(rejected);
     }
 
     /// Queues the destruction of the listening id: its device is being removed, or has another
