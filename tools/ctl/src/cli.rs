@@ -161,8 +161,9 @@ pub(crate) enum Settings {
     Set {
         /// Name of the setting
         name: String,
-        /// New value
-        value: u64,
+        /// New value: a number; of accept_from any number of prefixes, or any
+        #[arg(required = true)]
+        value: Vec<String>,
     },
     /// Explain settings
     Explain {

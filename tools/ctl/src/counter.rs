@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters and settings as the module shows them: files with numbers.
+//! Counters and settings as the module shows them: files with numbers, and settings that are texts.
 
 use crate::{
     root::{
         Gap,
         Root, //
     },
-    setting,
+    setting::{
+        self,
+        Kind,
+        Setting, //
+    },
     system::SYSCTL, //
 };
 use std::collections::BTreeMap;
@@ -57,6 +61,10 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter("accepted", "Accepted connections."),
     counter("rejected", "Connect requests that were turned away."),
+    counter(
+        "rejected_by_address",
+        "Connect requests from addresses outside accept_from.",
+    ),
     counter(
         "closed_abnormally",
         "Connections with an abnormal close reason.",
@@ -111,27 +119,44 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
 ];
 
-/// The numbers of all files, by their names.
+/// The contents of all files, by their names.
 #[derive(Clone, Debug)]
-pub(crate) struct Values(BTreeMap<String, Vec<u64>>);
+pub(crate) struct Values {
+    numbers: BTreeMap<String, Vec<u64>>,
+    /// Settings that are no numbers.
+    texts: BTreeMap<String, String>,
+}
 
 impl Values {
-    /// Reads all files. Files that hold anything but numbers are left out.
+    /// Reads all files. Files that hold anything but numbers are left out, except settings.
     pub(crate) fn read(root: &Root) -> Result<Self, Gap> {
-        let mut values = BTreeMap::new();
+        let mut numbers = BTreeMap::new();
+        let mut texts = BTreeMap::new();
         for name in root.names(SYSCTL)? {
             let text = root.read(&format!("{SYSCTL}/{name}"))?;
-            let numbers = text.split_whitespace().map(str::parse).collect();
-            if let Ok(numbers) = numbers {
-                values.insert(name, numbers);
+            if setting::find(&name).is_some_and(|setting| setting.bounds().is_none()) {
+                texts.insert(name, text.trim().to_owned());
+                continue;
+            }
+            let parsed = text.split_whitespace().map(str::parse).collect();
+            if let Ok(parsed) = parsed {
+                numbers.insert(name, parsed);
             }
         }
-        Ok(Self(values))
+        Ok(Self { numbers, texts })
+    }
+
+    /// Returns the value of a setting.
+    pub(crate) fn setting(&self, setting: &Setting) -> Option<String> {
+        match setting.kind {
+            Kind::Number { .. } => self.get(setting.name).map(|value| value.to_string()),
+            Kind::Prefixes => self.texts.get(setting.name).cloned(),
+        }
     }
 
     /// Returns the number of a file that holds one.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        match self.0.get(name)?.as_slice() {
+        match self.numbers.get(name)?.as_slice() {
             &[number] => Some(number),
             _ => None,
         }
@@ -139,14 +164,14 @@ impl Values {
 
     /// Returns the numbers of a file that holds several.
     pub(crate) fn list(&self, name: &str) -> Option<&[u64]> {
-        let numbers = self.0.get(name)?.as_slice();
+        let numbers = self.numbers.get(name)?.as_slice();
         (numbers.len() > 1).then_some(numbers)
     }
 
     /// Returns the counters: all files with one number that are no settings.
     pub(crate) fn counters(&self) -> impl Iterator<Item = (&str, u64)> {
         let single = self
-            .0
+            .numbers
             .keys()
             .filter_map(|name| Some((name.as_str(), self.get(name)?)));
         single.filter(|(name, _)| setting::find(name).is_none())

@@ -53,6 +53,10 @@ impl Mask {
 
     /// Returns a run of characters of addresses with the address in it replaced.
     fn token(&mut self, token: &str) -> String {
+        // A prefix such as "fd77::" of "fd77::/64".
+        if let Some(masked) = self.number(token) {
+            return masked;
+        }
         let stem = token.trim_end_matches([':', '.']);
         // "::" names no host, so nothing is lost if its colons were cut.
         let port = stem
@@ -62,14 +66,19 @@ impl Mask {
             Some((host, _)) => (host, &token[host.len()..]),
             None => (stem, &token[stem.len()..]),
         };
-        match host.parse::<IpAddr>() {
-            Ok(address) if self.hides(&address) => {
-                let next = self.numbers.len() + 1;
-                let number = *self.numbers.entry(address.to_canonical()).or_insert(next);
-                format!("peer{number}{rest}")
-            }
-            _ => token.to_owned(),
+        match self.number(host) {
+            Some(masked) => masked + rest,
+            None => token.to_owned(),
         }
+    }
+
+    /// Returns the replacement of an address that is hidden.
+    fn number(&mut self, text: &str) -> Option<String> {
+        let address = text.parse::<IpAddr>().ok();
+        let address = address.filter(|address| self.hides(address))?;
+        let next = self.numbers.len() + 1;
+        let number = *self.numbers.entry(address.to_canonical()).or_insert(next);
+        Some(format!("peer{number}"))
     }
 
     /// Returns true for addresses that name a host.
@@ -100,6 +109,10 @@ mod tests {
         assert_eq!(
             mask.apply("[::ffff:10.77.0.2]:1 \"fe80::1%eth0\""),
             "[peer1]:1 \"peer4%eth0\""
+        );
+        assert_eq!(
+            mask.apply("10.77.0.2/32 10.0.0.0/8 fd77:0:0:1::/64 ::/0"),
+            "peer1/32 peer5/8 peer6/64 ::/0"
         );
     }
 

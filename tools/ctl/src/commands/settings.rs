@@ -47,6 +47,8 @@ const FOLDERS: [&str; 4] = [
 ];
 /// The first line of that file.
 const WRITTEN: &str = "# Written by svcrdmactl settings persist.";
+/// The most characters of a value in a column.
+const WIDTH: usize = 20;
 /// The beginning of the lines of settings.
 const PREFIX: &str = "sunrpc.svcrdma.";
 
@@ -54,7 +56,7 @@ const PREFIX: &str = "sunrpc.svcrdma.";
 pub(crate) fn run(args: &cli::Settings, system: &System) -> Result<Answer> {
     match args {
         cli::Settings::Get { name } => get(system, &named(name)?),
-        cli::Settings::Set { name, value } => set(system, one(name)?, *value),
+        cli::Settings::Set { name, value } => set(system, one(name)?, &value.join(" ")),
         cli::Settings::Explain { name } => Ok(explain(system, &named(name)?)),
         cli::Settings::Persist { name } => persist(system, name),
     }
@@ -84,37 +86,52 @@ fn named(names: &[String]) -> Result<Vec<&'static Setting>> {
 fn get(system: &System, settings: &[&'static Setting]) -> Result<Answer> {
     let values = system.values()?;
     if let [setting] = settings {
-        if values.get(setting.name).is_none() {
+        if values.setting(setting).is_none() {
             let text = format!("the loaded svcrdma has no setting {}", setting.name);
             return Err(Error::unknown("old-module", text));
         }
     }
     let mut columns = Columns::new(&["SETTING", ">VALUE", ">DEFAULT", "RANGE", "UNIT"]);
+    let mut long = String::new();
     for setting in settings {
+        let value = values.setting(setting);
+        if let Some(value) = value.as_ref().filter(|value| value.len() > WIDTH) {
+            long += &format!("{} = {value}\n", setting.name);
+        }
         columns.push(vec![
             setting.name.to_owned(),
-            or_dash(values.get(setting.name), |value| value.to_string()),
-            setting.default.to_string(),
+            or_dash(value, cell),
+            setting.default(),
             setting.range(),
-            setting.unit.to_owned(),
+            setting.unit().to_owned(),
         ]);
     }
     Ok(Answer::new(
-        columns.text(),
+        columns.text() + &long,
         json!({"settings": list(settings, Some(&values))}),
     ))
+}
+
+/// Returns a value for a column, and the number of its parts if it is too long.
+fn cell(value: String) -> String {
+    match value.len() > WIDTH {
+        true => format!("({} below)", value.split(' ').count()),
+        false => value,
+    }
 }
 
 /// Returns the JSON array, with values if they are known.
 fn list(settings: &[&Setting], values: Option<&Values>) -> Vec<Value> {
     let objects = settings.iter().map(|setting| {
+        let value = values.and_then(|values| values.setting(setting));
+        let bounds = setting.bounds();
         json!({
             "name": setting.name,
-            "value": values.and_then(|values| values.get(setting.name)),
-            "default": setting.default,
-            "min": setting.min,
-            "max": setting.max,
-            "unit": setting.unit,
+            "value": value.map(|value| setting.json(&value)),
+            "default": setting.json(&setting.default()),
+            "min": bounds.map(|(min, _)| min),
+            "max": bounds.map(|(_, max)| max),
+            "unit": setting.unit(),
             "text": setting.text,
         })
     });
@@ -126,14 +143,14 @@ fn explain(system: &System, settings: &[&'static Setting]) -> Answer {
     let values = system.values().ok();
     let mut text = String::new();
     for setting in settings {
-        let value = values.as_ref().and_then(|values| values.get(setting.name));
+        let value = values.as_ref().and_then(|values| values.setting(setting));
         let now = value.map_or_else(String::new, |value| format!(", now {value}"));
         text += &format!(
             "{}: {} {}, default {}{now}\n",
             setting.name,
             setting.range(),
-            setting.unit,
-            setting.default
+            setting.unit(),
+            setting.default()
         );
         text += &wrapped(setting.text);
     }
@@ -155,16 +172,16 @@ fn wrapped(text: &str) -> String {
 }
 
 /// Changes a setting.
-fn set(system: &System, setting: &'static Setting, value: u64) -> Result<Answer> {
+fn set(system: &System, setting: &'static Setting, value: &str) -> Result<Answer> {
     let values = system.values()?;
     let name = setting.name;
-    let before = values.get(name).ok_or_else(|| {
+    let before = values.setting(setting).ok_or_else(|| {
         Error::unknown(
             "old-module",
             format!("the loaded svcrdma has no setting {name}"),
         )
     })?;
-    if !(setting.min..=setting.max).contains(&value) {
+    if !setting.accepts(value) {
         return Err(refused(setting, value));
     }
     let path = system.root.path(&format!("{SYSCTL}/{name}"));
@@ -176,19 +193,21 @@ fn set(system: &System, setting: &'static Setting, value: u64) -> Result<Answer>
         ),
         _ => Error::failed("not-set", format!("{name}: {error}")),
     })?;
+    let values = system.values()?;
+    let after = values.setting(setting).unwrap_or_else(|| value.to_owned());
     Ok(Answer::new(
-        format!("{name}: {before} -> {value}\n"),
-        json!({"settings": list(&[setting], Some(&system.values()?)), "before": before}),
+        format!("{name}: {before} -> {after}\n"),
+        json!({"settings": list(&[setting], Some(&values)), "before": setting.json(&before)}),
     ))
 }
 
 /// Returns the error of a value that the module does not accept.
-fn refused(setting: &Setting, value: u64) -> Error {
+fn refused(setting: &Setting, value: &str) -> Error {
     let text = format!(
-        "{} cannot be {value}: {} {}",
+        "{} cannot be \"{value}\": {} {}",
         setting.name,
         setting.range(),
-        setting.unit
+        setting.unit()
     );
     Error::failed("refused", text)
 }
@@ -203,8 +222,8 @@ fn persist(system: &System, names: &[String]) -> Result<Answer> {
     let all = names.is_empty();
     let chosen = named(names)?;
     let to_keep = chosen.iter().filter_map(|setting| {
-        let value = values.get(setting.name)?;
-        let is_kept = setting.name != RELEASE && (!all || value != setting.default);
+        let value = values.setting(setting)?;
+        let is_kept = setting.name != RELEASE && (!all || value != setting.default());
         is_kept.then_some((setting.name, value))
     });
     let before = system.root.read(KEPT).unwrap_or_default();
@@ -219,7 +238,7 @@ fn persist(system: &System, names: &[String]) -> Result<Answer> {
 fn with_settings(
     before: &str,
     is_replaced: impl Fn(&str) -> bool,
-    settings: &BTreeMap<&str, u64>,
+    settings: &BTreeMap<&str, String>,
 ) -> String {
     let others = before
         .lines()
@@ -267,10 +286,7 @@ fn persisted(overruled: &[(String, String)], kept: &BTreeMap<String, String>) ->
 
 /// Returns true unless the module refuses the value, or has no such setting.
 fn is_valid(name: &str, value: &str) -> bool {
-    let value = value.parse::<u64>();
-    setting::find(name).is_some_and(|setting| {
-        value.is_ok_and(|value| (setting.min..=setting.max).contains(&value))
-    })
+    setting::find(name).is_some_and(|setting| setting.accepts(value))
 }
 
 /// Writes the file, or removes it if nothing is left in it.

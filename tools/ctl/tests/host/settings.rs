@@ -66,7 +66,7 @@ fn settings_are_changed_within_bounds() {
     assert_eq!(host.read(&format!("{SYSCTL}/credits")), "64\n");
     host.run(&["settings", "set", "credits", "1025"])
         .exits(1)
-        .complains("credits cannot be 1025: 1 to 1024 Calls of a connection");
+        .complains("credits cannot be \"1025\": 1 to 1024 Calls of a connection");
     assert_eq!(host.read(&format!("{SYSCTL}/credits")), "64\n");
     host.run(&["settings", "set", "sunrpc.svcrdma.credits", "32"])
         .exits(0);
@@ -74,6 +74,63 @@ fn settings_are_changed_within_bounds() {
         .exits(3)
         .complains("only root can");
     assert_eq!(host.read(&format!("{SYSCTL}/credits")), "32\n");
+}
+
+#[test]
+fn prefixes_are_shown_changed_and_kept() {
+    let host = Host::serving();
+    let file = format!("{SYSCTL}/accept_from");
+    host.run(&["settings", "get"]).exits(0).says(
+        "accept_from                   any      any  any, or a list       of address prefixes\n",
+    );
+    host.run(&["settings", "set", "accept_from", "10.0.0.0/8", "fd00::/8"])
+        .exits(0)
+        .says("accept_from: any -> 10.0.0.0/8 fd00::/8\n");
+    assert_eq!(host.read(&file), "10.0.0.0/8 fd00::/8\n");
+    host.run(&[
+        "settings",
+        "set",
+        "accept_from",
+        "192.168.1.0/24,fd00::/8,10.0.0.0/8",
+    ])
+    .exits(0);
+    host.run(&["settings", "get"])
+        .exits(0)
+        .says("accept_from             (1 below)      any")
+        .says("\naccept_from = 192.168.1.0/24,fd00::/8,10.0.0.0/8\n");
+    for refused in ["10.0.0.0/33", "client7", ""] {
+        host.run(&["settings", "set", "accept_from", refused])
+            .exits(1)
+            .complains("accept_from cannot be")
+            .complains(": any, or a list of address prefixes");
+    }
+    host.run(&["settings", "set", "credits", "1", "2"]).exits(1);
+    host.run(&["settings", "set", "accept_from"]).exits(3);
+
+    host.write(&file, "10.0.0.0/8 fd00::/8\n");
+    let done = host.run(&["settings", "persist", "--json"]).exits(0).json();
+    assert_eq!(done["kept"]["accept_from"], "10.0.0.0/8 fd00::/8");
+    assert_eq!(done["invalid"], json!([]));
+    assert!(host
+        .read(KEPT)
+        .contains("sunrpc.svcrdma.accept_from = 10.0.0.0/8 fd00::/8\n"));
+    let done = host
+        .run(&["settings", "get", "accept_from", "--json"])
+        .exits(0)
+        .json();
+    let setting = &done["settings"][0];
+    assert_eq!(
+        (&setting["value"], &setting["default"]),
+        (&json!("10.0.0.0/8 fd00::/8"), &json!("any"))
+    );
+    assert_eq!(
+        (&setting["min"], &setting["max"]),
+        (&json!(null), &json!(null))
+    );
+    host.remove(&file);
+    host.run(&["settings", "set", "accept_from", "any"])
+        .exits(3)
+        .complains("the loaded svcrdma has no setting accept_from");
 }
 
 #[test]
