@@ -12,6 +12,8 @@ LEAKS=/sys/kernel/debug/kmemleak
 fail() { echo "FAIL: $*" >&2; exit 1; }
 skip() { echo "SKIP: $*" >&2; exit 77; }
 note() { echo "$*" >&2; }
+# flaky REASON: the test goes on, and is reported as flaky if it passes. For tests that repeat what has failed.
+flaky() { note "FLAKY: $*"; echo "$*" >>/job/out/flaky; }
 
 # The factor for time limits: 1 on an idle machine.
 SLOW=$((${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1))

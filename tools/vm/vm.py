@@ -217,6 +217,7 @@ class Result:
     status: int | None  # of the script; None if it did not end
     seconds: float
     why: str = ""
+    repeats: tuple[str, ...] = ()  # why earlier attempts did not count, see run()
 
 
 # What a dying kernel prints: that it dies, of what, and where.
@@ -383,6 +384,7 @@ class Vm:
 def run(images: Images, job: Job) -> Result:
     """Runs the job on new VMs, and again if one dies while it boots, or in rxe."""
     boots, deaths = BOOTS, RXE_DEATHS
+    repeats: list[str] = []
     while True:
         result, booted = attempt(images, job)
         consoles = sorted(job.out.glob("vm*/console.log"))
@@ -393,9 +395,10 @@ def run(images: Images, job: Job) -> Result:
             deaths -= 1
             how = "rxe took its VM down, with nothing of the module in the trace"
         else:
-            return result
-        kept = [shutil.copy(path, job.out / f"died-{path.parent.name}.log") for path in consoles]
-        print(f"svcrdma: {how} ({result.why}; {', '.join(map(str, kept))}): once more", file=sys.stderr)
+            return replace(result, repeats=tuple(repeats))
+        repeats.append(f"{how} ({result.why})")
+        kept = [shutil.copy(path, job.out / f"died-{len(repeats)}-{path.parent.name}.log") for path in consoles]
+        print(f"svcrdma: {repeats[-1]}: once more; {', '.join(map(str, kept))}", file=sys.stderr)
 
 
 def died_of_rxe(console: Path) -> bool:

@@ -25,6 +25,16 @@ EMULATED_SLOW = 3
 
 
 @dataclass(frozen=True)
+class Ended:
+    """How a test ended: its exit status, or None and the reason why it has none."""
+
+    status: int | None
+    why: str
+    log: Path
+    repeats: tuple[str, ...] = ()  # why earlier attempts did not count
+
+
+@dataclass(frozen=True)
 class Executor:
     """What every test of a run has in common."""
 
@@ -45,21 +55,21 @@ class Executor:
         out.mkdir()
         start = time.monotonic()
         try:
-            status, why, log = self._guest(test, out) if test.machines else self._host(test, out)
+            ended = self._guest(test, out) if test.machines else self._host(test, out)
         except OSError as error:
-            status, why, log = None, str(error), out / "log"
-        return self._judge(test, status, why, time.monotonic() - start, log)
+            ended = Ended(None, str(error), out / "log")
+        return self._judge(test, ended, time.monotonic() - start)
 
-    def _host(self, test: Test, out: Path) -> tuple[int | None, str, Path]:
+    def _host(self, test: Test, out: Path) -> Ended:
         log = out / "log"
         with open(log, "wb") as stream:
             try:
                 done = self.processes.run(test.command, test.seconds(self.slow), stdout=stream, stderr=stream)
             except subprocess.TimeoutExpired:
-                return None, "time limit", log
-        return done.returncode, "", log
+                return Ended(None, "time limit", log)
+        return Ended(done.returncode, "", log)
 
-    def _guest(self, test: Test, out: Path) -> tuple[int | None, str, Path]:
+    def _guest(self, test: Test, out: Path) -> Ended:
         server, *clients = test.machines
         job = vm.Job(
             list(test.command),
@@ -73,15 +83,26 @@ class Executor:
             client=next(((self.images[client.kernel], client.size) for client in clients), None),
         )
         result = vm.run(self.images[server.kernel], job)
-        return result.status, result.why, out / f"vm{job.vms}/out/log"
+        results = out / f"vm{job.vms}/out"
+        return Ended(result.status, result.why, results / "log", result.repeats + said_flaky(results / "flaky"))
 
-    def _judge(self, test: Test, status: int | None, why: str, seconds: float, log: Path) -> Result:
-        if not why and status == 0:
-            return Result(test.name, Outcome.PASSED, seconds, log=log)
-        if not why and status == SKIPPED and test.machines:
+    def _judge(self, test: Test, ended: Ended, seconds: float) -> Result:
+        if not ended.why and ended.status == 0:
+            outcome = Outcome.FLAKY if ended.repeats else Outcome.PASSED
+            return Result(test.name, outcome, seconds, "; ".join(ended.repeats), ended.log)
+        if not ended.why and ended.status == SKIPPED and test.machines:
             if test.name in self.skips:
-                return Result(test.name, Outcome.SKIPPED, seconds, log=log)
-            return Result(test.name, Outcome.FAILED, seconds, "skipped, and tools/vm/skips does not list it", log)
-        is_own = not why and status == FAILED
-        consoles = () if is_own or not test.machines else tuple(sorted(log.parents[2].glob("vm*/console.log")))
-        return Result(test.name, Outcome.FAILED, seconds, why or f"status {status}", log, consoles)
+                return Result(test.name, Outcome.SKIPPED, seconds, log=ended.log)
+            return Result(test.name, Outcome.FAILED, seconds, "skipped, and tools/vm/skips does not list it", ended.log)
+        is_own = not ended.why and ended.status == FAILED
+        consoles = () if is_own or not test.machines else tuple(sorted(ended.log.parents[2].glob("vm*/console.log")))
+        why = "; before that: ".join([ended.why or f"status {ended.status}", *ended.repeats])
+        return Result(test.name, Outcome.FAILED, seconds, why, ended.log, consoles)
+
+
+def said_flaky(path: Path) -> tuple[str, ...]:
+    """Returns what the test itself has repeated: the lines that `flaky` of guest.sh has written."""
+    try:
+        return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    except FileNotFoundError:
+        return ()

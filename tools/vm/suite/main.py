@@ -35,7 +35,7 @@ INTERRUPTED = 130
 def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/test",
-        description='Runs the tests. The last line is "N passed, N failed".',
+        description='Runs the tests. The last line is "N passed, N failed"; flaky tests have passed, and have a line before it.',
         epilog="KERNEL=, SERVER=, SLOW= and TESTS= choose kernel, server, patience and tests, see make help.",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the tests and run none")

@@ -42,13 +42,18 @@ class Report:
     def count(self, outcome: Outcome) -> int:
         return sum(result.outcome is outcome for result in self._results)
 
+    @property
+    def passed(self) -> int:
+        return self.count(Outcome.PASSED) + self.count(Outcome.FLAKY)
+
     def has_failed(self, names: frozenset[str]) -> list[str]:
         """Returns those of the names whose tests have failed."""
         return sorted(names & {result.name for result in self._results if result.outcome is Outcome.FAILED})
 
     def summary(self) -> str:
-        """Returns the last line of a run."""
-        return f"{self.count(Outcome.PASSED)} passed, {self.count(Outcome.FAILED)} failed"
+        """Returns the last lines of a run: a line for each flaky test, and the counts."""
+        lines = [f"FLAKY {result.name}: {result.why}" for result in self._results if result.outcome is Outcome.FLAKY]
+        return "\n".join([*lines, f"{self.passed} passed, {self.count(Outcome.FAILED)} failed"])
 
     def write_junit(self, path: Path) -> None:
         """Writes the results as JUnit XML, which CI systems read."""
@@ -59,6 +64,7 @@ class Report:
             failures=str(self.count(Outcome.FAILED)),
             errors="0",
             skipped=str(self.count(Outcome.SKIPPED)),
+            flakes=str(self.count(Outcome.FLAKY)),
             time=f"{sum(result.seconds for result in self._results):.1f}",
         )
         suite.extend(junit_case(result) for result in self._results)
@@ -72,6 +78,9 @@ def junit_case(result: Result) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=area, name=behaviour, time=f"{result.seconds:.1f}")
     if result.outcome is Outcome.SKIPPED:
         ElementTree.SubElement(case, "skipped")
+    if result.outcome is Outcome.FLAKY:
+        # As Maven Surefire reports a test that has passed when it was run again.
+        ElementTree.SubElement(case, "flakyFailure", message=NOT_IN_XML.sub("?", result.why), type="repeated")
     if result.outcome is Outcome.FAILED:
         failure = ElementTree.SubElement(case, "failure", message=NOT_IN_XML.sub("?", result.why))
         failure.text = NOT_IN_XML.sub("?", result.explanation(LOG_LINES))

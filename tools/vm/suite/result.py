@@ -9,16 +9,23 @@ from pathlib import Path
 
 
 class Outcome(enum.Enum):
-    """What a test ended with, as the report prints it."""
+    """What a test ended with, as the report prints it.
+
+    A flaky test has passed, but not at the first attempt.
+    """
 
     PASSED = "ok"
+    FLAKY = "FLAKY"
     SKIPPED = "skip"
     FAILED = "FAIL"
 
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome and duration of one test, and the files that explain a failure."""
+    """Outcome and duration of one test, and the files that explain a failure.
+
+    `why` has the reason of a failure, or why a flaky test was repeated.
+    """
 
     name: str
     outcome: Outcome

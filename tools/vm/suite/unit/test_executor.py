@@ -25,15 +25,17 @@ class ExecutorTest(unittest.TestCase):
     def host(self, script: str, limit: float = 60) -> Result:
         return self.executor.run(Test("host.x", limit, ("sh", "-c", script)))
 
-    def guest(self, name: str, result: vm.Result, vms: int = 1) -> tuple[Result, vm.Job]:
-        """Runs a test in VMs that end with this result."""
+    def guest(self, name: str, result: vm.Result, vms: int = 1, flaky: str = "") -> tuple[Result, vm.Job]:
+        """Runs a test in VMs that end with this result. The test has written `flaky`."""
         jobs = []
 
         def run(_: vm.Images, job: vm.Job) -> vm.Result:
             jobs.append(job)
             for number in range(1, vms + 1):
-                (job.out / f"vm{number}").mkdir()
+                (job.out / f"vm{number}/out").mkdir(parents=True)
                 (job.out / f"vm{number}/console.log").touch()
+            if flaky:
+                (job.out / f"vm{vms}/out/flaky").write_text(flaky)
             return result
 
         machines = (Machine("debug", vm.Size(3072, 2)), Machine("7.3", vm.Size()))
@@ -81,6 +83,17 @@ class ExecutorTest(unittest.TestCase):
             result, _ = self.guest(name, died, 2)
             self.assertEqual(result.why, died.why or "status 2")
             self.assertEqual([path.parent.name for path in result.consoles], ["vm1", "vm2"])
+
+    def test_guest_that_was_repeated_is_flaky(self) -> None:
+        died = vm.Result(0, 1.0, repeats=("a VM died", "a VM died again"))
+        result, _ = self.guest("a.died", died)
+        self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "a VM died; a VM died again"))
+        result, _ = self.guest("a.said", vm.Result(0, 1.0), 2, "storm 1 took more\n")
+        self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "storm 1 took more"))
+
+    def test_guest_that_was_repeated_and_fails(self) -> None:
+        result, _ = self.guest("a.b", vm.Result(1, 1.0, repeats=("a VM died",)))
+        self.assertEqual((result.outcome, result.why), (Outcome.FAILED, "status 1; before that: a VM died"))
 
     def test_skips_have_to_be_listed(self) -> None:
         self.assertEqual(self.guest("a.skips", vm.Result(77, 1.0))[0].outcome, Outcome.SKIPPED)

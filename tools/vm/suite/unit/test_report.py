@@ -38,6 +38,14 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(report.summary(), "1 passed, 1 failed")
         self.assertEqual(report.has_failed(frozenset({"a.b", "a.d", "a.e"})), ["a.d"])
 
+    def test_flaky_tests_have_passed_and_are_named(self) -> None:
+        report = Report(self.stream)
+        report.add(Result("a.b", Outcome.FLAKY, 1, "a VM died"))
+        report.add(Result("a.c", Outcome.PASSED, 1))
+        self.assertEqual(self.stream.getvalue().splitlines()[0], f"FLAKY a.b{' ' * 37}    1.0 s  a VM died")
+        self.assertEqual(report.summary().splitlines(), ["FLAKY a.b: a VM died", "2 passed, 0 failed"])
+        self.assertEqual(report.has_failed(frozenset({"a.b"})), [])
+
     def test_failure_shows_the_ends_of_its_files(self) -> None:
         log = self.file("log", "".join(f"line {number}\n" for number in range(100)))
         console = self.file("vm1/console.log", "Kernel panic\n")
@@ -60,15 +68,20 @@ class ReportTest(unittest.TestCase):
         report.add(Result("a.c", Outcome.SKIPPED))
         log = self.file("log", "wanted <1> & got\x1b[0m 2\n")
         report.add(Result("wire.fuzz@debug", Outcome.FAILED, 61, "status 1", log))
+        report.add(Result("a.d", Outcome.FLAKY, 1, "a VM died"))
         report.write_junit(self.folder / "junit.xml")
         suite = ElementTree.parse(self.folder / "junit.xml").getroot()
         self.assertEqual(
-            suite.attrib, {"name": "svcrdma", "tests": "3", "failures": "1", "errors": "0", "skipped": "1", "time": "62.2"}
+            suite.attrib,
+            {"name": "svcrdma", "tests": "4", "failures": "1", "errors": "0", "skipped": "1", "flakes": "1", "time": "63.2"},
         )
         cases = [(case.get("classname"), case.get("name"), case.get("time")) for case in suite]
-        self.assertEqual(cases, [("a", "b.c", "1.2"), ("a", "c", "0.0"), ("wire", "fuzz@debug", "61.0")])
+        self.assertEqual(cases, [("a", "b.c", "1.2"), ("a", "c", "0.0"), ("wire", "fuzz@debug", "61.0"), ("a", "d", "1.0")])
         self.assertIsNotNone(suite[1].find("skipped"))
         failure = suite[2].find("failure")
         assert failure is not None
         self.assertEqual(failure.get("message"), "status 1")
         self.assertEqual(failure.text, "wanted <1> & got?[0m 2")
+        flaky = suite[3].find("flakyFailure")
+        assert flaky is not None
+        self.assertEqual((flaky.get("message"), suite[3].find("failure")), ("a VM died", None))

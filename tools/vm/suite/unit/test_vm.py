@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Repetition of jobs whose VMs died."""
+
+import contextlib
+import io
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import vm
+
+IMAGES = vm.Images(Path("root"), Path("7.3"), None)
+OOPS = "BUG: kernel NULL pointer dereference\nRIP: 0010:{}\nCall Trace:\n [{}]\nKernel panic - not syncing\n"
+IN_RXE = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "rdma_rxe")
+IN_OURS = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "svcrdma")
+DIED = vm.Result(None, 1.0, "the VM died")
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.out = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.out / "vm1").mkdir()
+        self.enterContext(mock.patch.object(vm, "use_kvm", lambda: False))
+        self.enterContext(contextlib.redirect_stderr(io.StringIO()))
+
+    def run_job(self, *attempts: tuple[vm.Result, bool, str]) -> vm.Result:
+        """Runs a job whose attempts end so: result, whether all VMs have booted, what the console shows."""
+        left = list(attempts)
+
+        def attempt(_: vm.Images, job: vm.Job) -> tuple[vm.Result, bool]:
+            result, booted, console = left.pop(0)
+            (job.out / "vm1/console.log").write_text(console)
+            return result, booted
+
+        with mock.patch.object(vm, "attempt", attempt):
+            result = vm.run(IMAGES, vm.Job(["true"], self.out))
+        self.assertEqual(left, [])
+        return result
+
+    def test_first_attempt_counts(self) -> None:
+        self.assertEqual(self.run_job((vm.Result(0, 1.0), True, "")), vm.Result(0, 1.0))
+        self.assertEqual(self.run_job((vm.Result(1, 1.0), True, "")), vm.Result(1, 1.0))
+
+    def test_vm_that_died_is_named_and_its_console_kept(self) -> None:
+        result = self.run_job((DIED, False, "boot"), (DIED, True, IN_RXE), (vm.Result(0, 1.0), True, ""))
+        self.assertEqual(result.status, 0)
+        self.assertRegex(result.repeats[0], r"died while it booted \(the VM died\)$")
+        self.assertRegex(result.repeats[1], "^rxe took its VM down")
+        self.assertEqual([(self.out / f"died-{n}-vm1.log").read_text() for n in (1, 2)], ["boot", IN_RXE])
+
+    def test_death_in_the_module_is_not_repeated(self) -> None:
+        self.assertEqual(self.run_job((DIED, True, IN_OURS)), DIED)
+
+    def test_attempts_end(self) -> None:
+        result = self.run_job(*[(DIED, True, IN_RXE)] * vm.RXE_DEATHS)
+        self.assertEqual((result.why, len(result.repeats)), ("the VM died", vm.RXE_DEATHS - 1))
+        result = self.run_job(*[(DIED, False, "")] * vm.BOOTS)
+        self.assertEqual((result.why, len(result.repeats)), ("the VM died", vm.BOOTS - 1))
