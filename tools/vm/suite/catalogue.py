@@ -73,24 +73,41 @@ REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "spa
 
 def builds(settings: Settings) -> list[Test]:
     """Returns what other tests need: the module for each kernel, and the tools."""
-    modules = [Test(module_of(kernel), 600, ("env", f"KERNEL={kernel}", "scripts/build")) for kernel in settings.kernels]
+    modules = [for_kernel(module_of(kernel), 600, kernel, "scripts/build") for kernel in settings.kernels]
     packages = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",))]
-    return modules + packages + tools(settings)
+    tools = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
+    faults = [
+        for_kernel(name, 300, kernel, "scripts/faults") for kernel in settings.kernels for name in faults_of(kernel, settings)
+    ]
+    return modules + packages + tools + faults
 
 
-def tools(settings: Settings) -> list[Test]:
-    """Returns the builds that every test in VMs needs."""
-    found = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
-    for kernel in settings.kernels:
-        if kernel not in (settings.home, DEBUG):
-            continue
-        name = "build.faults" if kernel == settings.home else f"build.faults@{kernel}"
-        found.append(Test(name, 300, ("env", f"KERNEL={kernel}", "scripts/faults")))
-    return found
+def for_kernel(name: str, limit: float, kernel: str, script: str) -> Test:
+    """Returns a build for a kernel. It does not run without the kernel, or it would try to make that itself."""
+    return Test(name, limit, ("env", f"KERNEL={kernel}", script), needs=frozenset({kernel_of(kernel)}))
+
+
+def kernel_of(kernel: str) -> str:
+    """Returns the name under which a kernel that cannot be made is reported as failed."""
+    return f"kernel.{kernel}"
 
 
 def module_of(kernel: str) -> str:
     return f"build.{kernel}"
+
+
+def faults_of(kernel: str, settings: Settings) -> list[str]:
+    """Returns the build of the modules that inject errors; only tests on the home and the debug kernel load these."""
+    if kernel == settings.home:
+        return ["build.faults"]
+    return [f"build.faults@{kernel}"] if kernel == DEBUG else []
+
+
+def needs_of(vms: tuple[Machine, ...], settings: Settings) -> frozenset[str]:
+    """Returns the kernels of a test in VMs, and the builds that it needs: those for the server's kernel alone."""
+    kernel = vms[0].kernel
+    builds = {module_of(kernel), *(name for name, *_ in TOOLS), *faults_of(kernel, settings)}
+    return frozenset(builds | {kernel_of(each.kernel) for each in vms})
 
 
 def host_tests(settings: Settings) -> list[Test]:
@@ -138,16 +155,16 @@ def guest_tests(settings: Settings, folder: Path, limit: int) -> list[Test]:
 
 def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Settings) -> Test:
     """Returns the test of a script on one kernel."""
-    env = header.variables(kernel, settings)
+    env, vms = header.variables(kernel, settings), machines(header, kernel, settings)
     if header.klog_allow:
         env["VM_KLOG_ALLOW"] = header.klog_allow
     return Test(
         path.name if kernel == settings.home else f"{path.name}@{kernel}",
         header.number("limit", limit),
         (f"/src/{path.relative_to(vm.TOP)}",),
-        machines(header, kernel, settings),
+        vms,
         env,
-        frozenset({module_of(kernel), *(tool.name for tool in tools(settings))}),
+        needs_of(vms, settings),
         header.counted,
     )
 

@@ -22,7 +22,7 @@ from suite.result import Outcome, Result
 from suite.run import Run
 from suite.settings import Settings
 from suite.slots import Slots, slots_here
-from suite.test import Test
+from suite.test import Machine, Test
 
 LOGS = vm.TOP / "build/logs"
 KEEP_RUNS = 10
@@ -79,15 +79,16 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
     start, logs, processes = time.monotonic(), make_logs(), Processes()
     end_when_interrupted(processes)
     machines = {machine for test in others for machine in test.machines}
-    # A build needs the kernel that it is for, even if no VM boots it.
-    wanted = {machine.kernel for machine in machines} | {need for test in others for need in test.needs}
-    kernels = [kernel for kernel in settings.kernels if kernel in wanted or catalogue.module_of(kernel) in wanted]
+    kernels = wanted_kernels(settings, builds, machines)
     try:
         images = prepare(kernels, others, processes)
     except OSError as error:
         for test in builds + others:
             report.add(Result(test.name, Outcome.FAILED, why=str(error)))
         return
+    for kernel in kernels:
+        if kernel not in images:
+            report.add(Result(catalogue.kernel_of(kernel), Outcome.FAILED, why="cannot be made, see above"))
     versions = " and ".join(each.version for each in images.values()) or "none"
     print(f"kernel {versions}, set up in {time.monotonic() - start:.0f} s; logs in {logs}", flush=True)
     run = Run(Executor(settings, images, processes, logs, skips()).run, slots, report)
@@ -98,6 +99,13 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
         add_snapshots(images, machines, processes, slots)
     run.all(others)
     print(f"logs in {logs}")
+
+
+def wanted_kernels(settings: Settings, builds: list[Test], machines: set[Machine]) -> list[str]:
+    """Returns the kernels that VMs boot, or that something is built for."""
+    wanted = {machine.kernel for machine in machines}
+    needs = {need for build in builds for need in build.needs}
+    return [kernel for kernel in settings.kernels if kernel in wanted or catalogue.kernel_of(kernel) in needs]
 
 
 def make_logs() -> Path:

@@ -17,23 +17,26 @@ from suite.test import Machine, Test
 
 
 def prepare(kernels: list[str], tests: list[Test], processes: Processes) -> dict[str, vm.Images]:
-    """Makes what VMs boot from, all at the same time, and returns it for each kernel.
+    """Makes what VMs boot from, all at the same time, and returns it for each kernel that could be made.
 
     # Errors
 
-    OSError if a part of it cannot be made; the script has printed why.
+    OSError if what all VMs need cannot be made; the script has printed why.
     """
-    commands = [["scripts/need-qemu"], ["tools/vm/guest-root"], *(["scripts/kernel", kernel] for kernel in kernels)]
+    commands = [["scripts/need-qemu"], ["tools/vm/guest-root"]]
     if any(test.name == "host.fuzz" for test in tests):
         # The other tests compile few crates, and are faster without the cached ones.
         commands.append(["scripts/crates"])
     if any(test.name.startswith("package.") for test in tests):
         commands.append(["tools/vm/server-root"])
+    commands += [["scripts/kernel", kernel] for kernel in kernels]
     with ThreadPoolExecutor(len(commands)) as pool:
         done = list(pool.map(lambda command: processes.run(command, stdout=subprocess.DEVNULL), commands))
-    if any(each.returncode for each in done):
+    common = len(commands) - len(kernels)
+    if any(each.returncode for each in done[:common]):
         raise OSError("the set-up failed")
-    return {kernel: vm.Images.prepare(kernel) for kernel in kernels}
+    made = [kernel for kernel, each in zip(kernels, done[common:], strict=True) if each.returncode == 0]
+    return {kernel: vm.Images.prepare(kernel) for kernel in made}
 
 
 def add_snapshots(images: dict[str, vm.Images], machines: Iterable[Machine], processes: Processes, slots: Slots) -> None:
@@ -44,7 +47,7 @@ def add_snapshots(images: dict[str, vm.Images], machines: Iterable[Machine], pro
         done = processes.run(command, stdout=subprocess.PIPE)
         return Path(done.stdout.decode().strip()) if done.returncode == 0 else None
 
-    wanted = sorted(set(machines))
+    wanted = sorted(machine for machine in set(machines) if machine.kernel in images)
     with ThreadPoolExecutor(slots.count) as pool:
         folders = list(pool.map(make, wanted))
     for machine, folder in zip(wanted, folders, strict=True):

@@ -106,11 +106,18 @@ class GuestTest(unittest.TestCase):
         self.assertRaisesRegex(SystemExit, "a.b: .*server", self.read)
 
     def test_needs(self) -> None:
-        self.script("a.b", "# debug: yes")
+        self.script("a.b", "# kernels: all", "# debug: yes")
+        self.script("a.c", "# debug: yes", "# vms: 2")
         tests = self.read()
-        tools = {"build.probe", "build.ctl", "build.fsx", "build.blocks", "build.faults", "build.faults@debug"}
-        self.assertEqual(tests["a.b@debug"].needs, {"build.debug", *tools})
-        self.assertEqual(names(catalogue.builds(ALL))[:3], ["build.7.3", "build.7.2", "build.debug"])
+        tools = {"build.probe", "build.ctl", "build.fsx", "build.blocks"}
+        self.assertEqual(tests["a.b"].needs, {"kernel.7.3", "build.7.3", "build.faults", *tools})
+        self.assertEqual(tests["a.b@7.2"].needs, {"kernel.7.2", "build.7.2", *tools})
+        self.assertEqual(tests["a.b@debug"].needs, {"kernel.debug", "build.debug", "build.faults@debug", *tools})
+        self.assertEqual(tests["a.c@debug"].needs - tests["a.b@debug"].needs, {"kernel.7.3"})
+        builds = names(catalogue.builds(ALL))
+        self.assertEqual(builds[:3], ["build.7.3", "build.7.2", "build.debug"])
+        needs = {need for test in tests.values() for need in test.needs if not need.startswith("kernel.")}
+        self.assertLessEqual(needs, set(builds))
 
 
 class NeededTest(unittest.TestCase):
@@ -119,6 +126,15 @@ class NeededTest(unittest.TestCase):
         tests = [builds[1], Test("a.b", 1, (), needs=frozenset({"build.7.3"}))]
         first, others = catalogue.with_needed(tests, builds)
         self.assertEqual((names(first), names(others)), (["build.7.3", "build.7.2"], ["a.b"]))
+
+    def test_only_tests_on_the_debug_kernel_wait_for_it(self) -> None:
+        builds = catalogue.builds(ALL)
+        debug = {catalogue.kernel_of("debug")}
+        tests = catalogue.host_tests(ALL) + catalogue.guest_tests(ALL, catalogue.TESTS, 180)
+        for test in tests:
+            first, _ = catalogue.with_needed([test], builds)
+            needed = test.needs.union(*(build.needs for build in first))
+            self.assertEqual(needed & debug, debug if test.is_debug else set(), test.name)
 
     def test_host_tests_examine_our_code(self) -> None:
         self.assertEqual(catalogue.host_tests(Settings(("7.3",), "stock")), [])
