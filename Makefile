@@ -74,7 +74,7 @@ vm: vm-modules ## a shell in a VM with the module at hand
 demo: ## NFS over RDMA served by the module, shown in a VM
 	@tools/vm/demo
 
-test: ## every test, but what is for test-debug alone; the last line is "N passed, N failed"
+test: ## every test, but what takes long or is for test-debug alone; the last line is "N passed, N failed"
 	@scripts/need-qemu
 	@scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
@@ -84,6 +84,10 @@ test-list: ## the names of the tests that make test would run
 test-debug: ## the tests for a kernel with KASAN, lockdep and kmemleak, on that
 	@scripts/need-qemu
 	@KERNEL=debug scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
+
+test-long: ## tests that take long, and do more of what others do
+	@scripts/need-qemu
+	@scripts/test --long $(if $(JUNIT),--junit "$(JUNIT)")
 
 test-packages: ## tests of the Debian packages, with those of DKMS, which take long
 	@scripts/need-qemu
@@ -111,4 +115,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-packages htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache

@@ -166,6 +166,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
         env,
         needs_of(vms, settings),
         header.counted,
+        header.is_long,
     )
 
 
@@ -186,7 +187,7 @@ def selected(tests: list[Test], settings: Settings) -> list[Test]:
     if missing := [pattern for pattern, names in found.items() if not names]:
         sys.exit(f"svcrdma: no test has such a name: {' '.join(missing)}")
     names = set().union(*found.values())
-    return [test for test in tests if test.name in names] if found else tests
+    return [test for test in tests if test.name in names or (not found and test.is_for(settings))]
 
 
 def with_needed(tests: list[Test], available: Iterable[Test]) -> tuple[list[Test], list[Test]]:

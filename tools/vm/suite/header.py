@@ -7,7 +7,7 @@ import re
 
 from suite.settings import DEBUG, Settings
 
-KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "counted")
+KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "long", "counted")
 LINE = re.compile(rf"# ({'|'.join(KEYS)}):\s*(.*?)\s*$")
 
 
@@ -45,8 +45,16 @@ class Header:
         """Returns true if the test reads what the server's kernel executes, see counts/blocks.c."""
         return "counted" in self._values
 
+    @property
+    def is_long(self) -> bool:
+        """Returns true if the test is for `make test-long` alone, and not only with other variables there."""
+        return "yes" in self.words("long")
+
     def runs_on(self, kernel: str, settings: Settings) -> bool:
         """Returns true if the test is one of that kernel's."""
+        if settings.is_long and not self.is_long:
+            # The other kernels have their own variables.
+            return "long" in self._values and kernel == settings.home
         if kernel == DEBUG:
             return "debug" in self._values and (settings.is_debug_only or "alone" not in self.words("debug"))
         wanted = self.words("kernels")
@@ -55,12 +63,12 @@ class Header:
         return kernel in wanted or "all" in wanted
 
     def variables(self, kernel: str, settings: Settings) -> dict[str, str]:
-        """Returns what makes the test do less on a kernel that is not the home kernel: COUNT=100."""
+        """Returns what makes the test do less on a kernel that is not the home kernel, or more in `make test-long`: COUNT=100."""
         if kernel == DEBUG:
             words = self.words("debug")
         elif kernel != settings.home:
             words = self.words("kernels")
         else:
-            words = []
+            words = self.words("long") if settings.is_long else []
         pairs = (word.partition("=") for word in words if "=" in word)
         return {name: value for name, _, value in pairs}

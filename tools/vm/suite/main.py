@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import vm
@@ -41,6 +42,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the names of the tests and run none")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results to FILE as JUnit XML")
     parser.add_argument("--bench", action="store_true", help="run tools/vm/bench and print the tables")
+    parser.add_argument("--long", action="store_true", help="run the tests that are too long for each run")
     parser.add_argument("--packages", action="store_true", help="run the tests of the Debian packages, also the long ones")
     return parser.parse_args(argv)
 
@@ -48,7 +50,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     """Returns 0 if no test has failed."""
     args = arguments(argv)
-    settings = Settings.read(os.environ, vm.families)
+    settings = replace(Settings.read(os.environ, vm.families), is_long=args.long)
     builds = catalogue.builds(settings)
     # Both folders are read each time, so that no run passes while the other kind is broken.
     benches = catalogue.guest_tests(settings, catalogue.BENCH, catalogue.BENCH_LIMIT)
@@ -56,6 +58,8 @@ def main(argv: list[str]) -> int:
     tests = builds + catalogue.host_tests(settings) + guests
     if args.bench:
         tests = benches
+    elif args.long:
+        tests = guests
     elif args.packages:
         tests = catalogue.slow_package_tests(settings)
     tests = catalogue.selected(tests, settings)

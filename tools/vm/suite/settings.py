@@ -21,6 +21,8 @@ class Settings:
     server: str = vm.SERVERS[0]
     slow: float = 1
     patterns: tuple[str, ...] = ()
+    # `make test-long`
+    is_long: bool = False
 
     @classmethod
     def read(cls, environ: Mapping[str, str], families: Callable[[], list[str]]) -> Settings:
@@ -45,7 +47,7 @@ class Settings:
 
     @property
     def is_debug_only(self) -> bool:
-        """Returns true for `make test-debug`, which also runs the long tests of the debug kernel."""
+        """Returns true for `make test-debug`, which runs all tests for the debug kernel."""
         return self.kernels == (DEBUG,)
 
 

@@ -34,6 +34,7 @@ class Test:
     env: dict[str, str] = field(default_factory=dict)
     needs: frozenset[str] = frozenset()
     counted: bool = False  # see vm.Job
+    is_long: bool = False  # for `make test-long`
 
     @property
     def slots(self) -> int:
@@ -53,8 +54,14 @@ class Test:
         """Returns true if a pattern of TESTS= selects the test.
 
         An area does not select tests on the debug kernel, which may have to be compiled first:
-        they are selected by name or by a pattern with "@".
+        they are selected by name or by a pattern with "@". `make test` runs a long test by name only.
         """
+        if not self.is_for(settings):
+            return self.name == pattern
         if self.is_debug and not settings.is_debug_only and "@" not in pattern:
             return self.name == pattern
         return fnmatch.fnmatch(self.name, pattern) or self.name.startswith(pattern + ".")
+
+    def is_for(self, settings: Settings) -> bool:
+        """Returns true if the run has the test without a pattern that selects it."""
+        return not self.is_long or settings.is_long or settings.is_debug_only

@@ -40,6 +40,18 @@ class SelectionTest(unittest.TestCase):
         self.assertEqual(selected("*@debug wire.rnr"), ["wire.rnr", "wire.fuzz@debug"])
         self.assertIn("wire.fuzz", selected("wire", ("debug",)))
 
+    def test_long_tests_are_selected_by_name(self) -> None:
+        size = vm.Size()
+        tests = [Test("a.b", 1, (), (Machine("7.3", size),)), Test("a.long", 1, (), (Machine("7.3", size),), is_long=True)]
+        for patterns, expected in ((), ["a.b"]), (("a",), ["a.b"]), (("a.l*", "a.b"), None), (("a.long",), ["a.long"]):
+            settings = Settings(ALL.kernels, patterns=patterns)
+            if expected is None:
+                self.assertRaises(SystemExit, catalogue.selected, tests, settings)
+            else:
+                self.assertEqual(names(catalogue.selected(tests, settings)), expected)
+        for settings in Settings(ALL.kernels, is_long=True), Settings(("debug",)):
+            self.assertEqual(names(catalogue.selected(tests, settings)), ["a.b", "a.long"])
+
     def test_pattern_that_selects_nothing_is_refused(self) -> None:
         with self.assertRaisesRegex(SystemExit, "no test has such a name: nothing$"):
             selected("wire nothing")
@@ -93,6 +105,16 @@ class GuestTest(unittest.TestCase):
         self.script("a.stock", "# server: stock")
         self.assertEqual(list(self.read()), ["a.both", "a.ours"])
         self.assertEqual(list(self.read(Settings(("7.3",), "stock"))), ["a.both", "a.stock"])
+
+    def test_long(self) -> None:
+        self.script("a.b", "# debug: yes")
+        self.script("a.larger", "# debug: yes", "# long: COUNT=9")
+        self.script("a.long", "# debug: yes", "# long: yes")
+        self.assertEqual([name for name, test in self.read().items() if test.is_long], ["a.long", "a.long@debug"])
+        tests = self.read(Settings(ALL.kernels, is_long=True))
+        self.assertEqual(
+            {name: test.env for name, test in tests.items()}, {"a.larger": {"COUNT": "9"}, "a.long": {}, "a.long@debug": {}}
+        )
 
     def test_files_that_are_no_tests(self) -> None:
         self.script("common", mode=0o644)

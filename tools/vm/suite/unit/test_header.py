@@ -41,6 +41,18 @@ class HeaderTest(unittest.TestCase):
         self.assertEqual(kernels("# debug: alone COUNT=1", DEBUG_ONLY), ["debug"])
         self.assertEqual(kernels("# limit: 3", DEBUG_ONLY), [])
 
+    def test_long_tests(self) -> None:
+        long = Settings(("7.3", "7.2", "debug"), is_long=True)
+        self.assertEqual(kernels("# kernels: all\n# debug: yes", long), [])
+        self.assertEqual(kernels("# kernels: all\n# debug: yes\n# long: yes   as x has it", long), ["7.3", "7.2", "debug"])
+        self.assertEqual(kernels("# kernels: all\n# debug: yes\n# long: COUNT=9", long), ["7.3"])
+        header = Header("# long: COUNT=9\n# debug: COUNT=1\n")
+        self.assertFalse(header.is_long)
+        self.assertEqual((header.variables("7.3", ALL), header.variables("7.3", long)), ({}, {"COUNT": "9"}))
+        header = Header("# long: yes   as x has it\n# debug: COUNT=1\n")
+        self.assertTrue(header.is_long)
+        self.assertEqual((header.variables("7.3", long), header.variables("debug", long)), ({}, {"COUNT": "1"}))
+
     def test_variables_are_for_other_kernels_than_home(self) -> None:
         header = Header("# kernels: all FILES=8 QUICK=\n# debug: alone COUNT=100 A=b=c\n")
         self.assertEqual(header.variables("7.3", ALL), {})

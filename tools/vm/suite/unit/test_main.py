@@ -40,6 +40,13 @@ class MainTest(unittest.TestCase):
         self.assertTrue(names)
         self.assertTrue(all(name.startswith("bench.") for name in names), names)
 
+    def test_list_of_long_tests(self) -> None:
+        names = set(call("--list", "--long").stdout.split())
+        self.assertTrue(names)
+        self.assertFalse({name for name in names if name.startswith(("host.", "build.", "check."))})
+        everything = set(call("--list").stdout.split())
+        self.assertTrue(names - everything)
+
     def test_refusals_say_one_line(self) -> None:
         for environ in ({"TESTS": "no.such"}, {"SERVER": "other"}, {"KDIR": "/x"}):
             done = call(**environ)
