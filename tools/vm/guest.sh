@@ -8,26 +8,36 @@ VM_SLOW=${VM_SLOW:-1}
 # kmemleak, which only the debug kernel has.
 LEAKS=/sys/kernel/debug/kmemleak
 
-# fail MESSAGE, skip REASON: end the script, and the test has failed or is skipped. note MESSAGE: prints it.
-fail() { echo "FAIL: $*" >&2; exit 1; }
-skip() { echo "SKIP: $*" >&2; exit 77; }
-note() { echo "$*" >&2; }
-# flaky REASON: the test goes on, and is reported as flaky if it passes. For tests that repeat what has failed.
-flaky() { note "FLAKY: $*"; echo "$*" >>/job/out/flaky; }
+. /src/tools/vm/verdicts.sh
 
 # The factor for time limits: 1 on an idle machine.
 SLOW=$((${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1))
 
-# wait_for SECONDS COMMAND...: runs COMMAND again and again until it succeeds. Returns 1 and names COMMAND if it does not
-# within SLOW times SECONDS, and three times SECONDS more on the debug kernel.
+# patience SECONDS: sets limit to the seconds after which what takes SECONDS on an idle machine is taken for hung: SLOW times
+# SECONDS, and three times SECONDS more on the debug kernel.
+patience() {
+	limit=$(($1 * SLOW))
+	[[ ! -e $LEAKS ]] || ((limit += 3 * $1))
+}
+
+# wait_for SECONDS COMMAND...: runs COMMAND again and again until it succeeds. Returns 1 and names COMMAND if that takes longer
+# than the patience for SECONDS.
 wait_for() {
-	local end=$((SECONDS + $1 * SLOW))
-	[[ ! -e $LEAKS ]] || ((end += 3 * $1))
+	local limit end
+	patience "$1"
+	((end = SECONDS + limit))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		((SECONDS < end)) || { echo "timed out waiting for: $*" >&2; return 1; }
 		nap
 	done
+}
+
+# within SECONDS PROGRAM...: runs PROGRAM; kills it, and returns 137, after the patience for SECONDS.
+within() {
+	local limit
+	patience "$1"
+	timeout -s KILL "$limit" "${@:2}"
 }
 
 # nap [SECONDS]: sleeps for a tenth of a second. An emulated CPU takes long to start a program, so code that is repeated
@@ -227,15 +237,9 @@ mount_nfs() {
 
 # ---- memory -----------------------------------------------------------------
 
-# memory FIELD...: prints these fields of /proc/meminfo in one line, in KiB, after it has dropped caches and empty slabs.
-memory() {
-	local slab field
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	for slab in /sys/kernel/slab/*/shrink; do echo 1 >"$slab"; done
-	sleep 2
-	for field; do awk -v field="$field:" '$1 == field { print $2 }' /proc/meminfo; done | paste -sd' '
-}
+# memory save NAME, memory grown NAME NAME, memory lost NAME NAME N: measure the memory of this VM's kernel by owner, see
+# memory.py.
+memory() { sync && python3 /src/tools/vm/memory.py "$@"; }
 
 # ---- verdicts --------------------------------------------------------------
 
