@@ -281,20 +281,23 @@ static int fail_queues(int kind)
 static int fail_devices(void)
 {
 	struct ib_event event = { .event = IB_EVENT_DEVICE_FATAL };
-	unsigned long flags;
+	struct ib_device *devices[MOST];
 	int i, count = 0;
+	unsigned long flags;
 
 	raw_spin_lock_irqsave(&lock, flags);
 	for (i = 0; i < MOST; i++) {
 		struct ib_cq *cq = queues[i].cq;
 
-		if (!cq || !cq->event_handler || cq->device == event.device)
-			continue;
-		event.device = cq->device;
-		ib_dispatch_event(&event);
-		count++;
+		if (cq && cq->event_handler && (!count || devices[count - 1] != cq->device))
+			devices[count++] = cq->device;
 	}
 	raw_spin_unlock_irqrestore(&lock, flags);
+	/* This allocates memory. No test removes a device meanwhile. */
+	for (i = 0; i < count; i++) {
+		event.device = devices[i];
+		ib_dispatch_event(&event);
+	}
 	return count;
 }
 
