@@ -100,7 +100,7 @@ net_up() {
 rxe_up() {
 	[[ ! -e /sys/class/infiniband/rxe0 ]] || return 0
 	modprobe -a rdma_rxe rdma_ucm ib_uverbs
-	rdma link add rxe0 type rxe netdev eth0 || fail "no rxe device"
+	must rdma link add rxe0 type rxe netdev eth0
 }
 
 # siw_up: creates siw0, soft iWARP on eth0, unless it exists. With one VM nfsd has to listen on SERVER alone: on siw a listener
@@ -108,7 +108,7 @@ rxe_up() {
 siw_up() {
 	[[ ! -e /sys/class/infiniband/siw0 ]] || return 0
 	modprobe -a siw rdma_ucm ib_uverbs
-	rdma link add siw0 type siw netdev eth0 || fail "no siw device"
+	must rdma link add siw0 type siw netdev eth0
 }
 
 # ---- modules ---------------------------------------------------------------
@@ -116,15 +116,15 @@ siw_up() {
 # load_ours: loads svcrdma.ko, with PARAMETERS if set, as the server and then rpcrdma as the client. The module that is loaded first registers the
 # transport class "rdma".
 load_ours() {
-	modprobe -a nfsd rdma_cm || fail "modprobe nfsd rdma_cm"
+	must modprobe -a nfsd rdma_cm
 	# shellcheck disable=SC2086
-	insmod "$MODULE" ${PARAMETERS:-} || fail "insmod svcrdma.ko"
+	must insmod "$MODULE" ${PARAMETERS:-}
 	load_client
 }
 
 # load_stock: loads rpcrdma as server and client. load_client: loads the modules of the client.
-load_stock() { modprobe -a nfsd rpcrdma || fail "modprobe nfsd rpcrdma"; }
-load_client() { modprobe -a nfs rpcrdma || fail "modprobe rpcrdma"; }
+load_stock() { must modprobe -a nfsd rpcrdma; }
+load_client() { must modprobe -a nfs rpcrdma; }
 
 # load: loads the server that this run tests, and the client.
 load() { "load_$VM_SERVER" "$@"; }
@@ -158,7 +158,7 @@ nfsd_up() {
 		esac
 	done
 	export_up "$type" "$sync"
-	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd || fail "mount of /proc/fs/nfsd"
+	mountpoint -q /proc/fs/nfsd || must mount -t nfsd nfsd /proc/fs/nfsd
 	rpc_up
 	echo 10 >/proc/fs/nfsd/nfsv4gracetime # the smallest value that nfsd takes
 	echo "${LEASE:-10}" >/proc/fs/nfsd/nfsv4leasetime
@@ -168,7 +168,7 @@ nfsd_up() {
 	[[ ! $block ]] || echo "$block" >/proc/fs/nfsd/max_block_size
 	daemons_up
 	exportfs -ra
-	rpc.nfsd "$threads" || fail "rpc.nfsd"
+	must rpc.nfsd "$threads"
 	# After a fresh start there is nothing to reclaim, so grace can end. nfsd refuses if it is over already, or if nfsdcld does
 	# not answer within a second; then the wait below lasts for all of grace.
 	{ echo Y >/proc/fs/nfsd/v4_end_grace; } 2>/dev/null || true
@@ -197,7 +197,7 @@ rpc_up() {
 }
 
 # rdma_listen [PORT]: adds RDMA listeners on all addresses, port 20049 if none is given; fails the test if nfsd refuses.
-rdma_listen() { echo "rdma ${1:-20049}" >/proc/fs/nfsd/portlist || fail "no RDMA listener"; }
+rdma_listen() { put "rdma ${1:-20049}" /proc/fs/nfsd/portlist; }
 
 # configure SETTING VALUE: writes a setting of the transport to /etc/sysctl.d, and installs the udev rule that applies it.
 configure() {
@@ -209,7 +209,7 @@ configure() {
 # server_up [OPTION...]: loads the modules, creates the RDMA devices, and starts nfsd with nfsd_up's options and RDMA
 # listeners, on the server's VM. Loads the client's modules. DEVICE=siw for iWARP; LEASE as for nfsd_up.
 server_up() {
-	server "LEASE=${LEASE:-}; PARAMETERS=${PARAMETERS:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen" || fail "server did not come up"
+	must server "LEASE=${LEASE:-}; PARAMETERS=${PARAMETERS:-}; load && ${DEVICE:-rxe}_up && nfsd_up $* && rdma_listen"
 	((VM_COUNT == 1)) || { load_client && "${DEVICE:-rxe}_up"; }
 }
 
@@ -231,8 +231,7 @@ mount_nfs() {
 	[[ $host == *:* ]] && host="[$host]"
 	mkdir -p "$2"
 	[[ $1 != 3 ]] || rpc_up
-	mount -t nfs -o "vers=$1,$3" "$host:$(nfs_path "$1")" "$2" ||
-		fail "mount -o vers=$1,$3 $host"
+	must mount -t nfs -o "vers=$1,$3" "$host:$(nfs_path "$1")" "$2"
 }
 
 # ---- memory -----------------------------------------------------------------

@@ -10,6 +10,8 @@ note() { echo "$*" >&2; }
 flaky() { note "FLAKY: $*"; echo "$*" >>/job/out/flaky; }
 # must COMMAND...: runs COMMAND; fails the test if it fails. What it prints to stderr is in the log before that.
 must() { "$@" || fail "status $?: $*"; }
+# put TEXT FILE: writes TEXT to FILE, one of the kernel's; fails the test if the kernel does not take it.
+put() { echo "$1" >"$2" || fail "$2 does not take \"$1\""; }
 
 # place [FRAMES]: prints the lines of the test that are executed, the outermost first: "NAME:LINE: NAME:LINE: ". It leaves out
 # the innermost FRAMES.
