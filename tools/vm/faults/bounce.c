@@ -377,10 +377,14 @@ static void *translate(dma_addr_t addr, size_t size)
 	return at;
 }
 
-/* The second argument of rxe_mr_copy() is an address, the fourth is the number of bytes. */
+/*
+ * The second argument of rxe_mr_copy() is an address, the fourth is the number of bytes. Addresses in
+ * memory regions may be any: Linux's client puts the XID of a Call into the upper half. So an address
+ * beyond all windows so far belongs to a region.
+ */
 static int data_is_transferred(struct kprobe *probe, struct pt_regs *regs)
 {
-	if (regs->si >= ADDRESSES && regs->si < 2 * ADDRESSES)
+	if (regs->si >= ADDRESSES && window_of(regs->si) <= READ_ONCE(window))
 		regs->si = (unsigned long)translate(regs->si, (u32)regs->cx);
 	return 0;
 }

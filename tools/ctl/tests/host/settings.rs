@@ -81,7 +81,7 @@ fn prefixes_are_shown_changed_and_kept() {
     let host = Host::serving();
     let file = format!("{SYSCTL}/accept_from");
     host.run(&["settings", "get"]).exits(0).says(
-        "accept_from                   any      any  any, or a list       of address prefixes\n",
+        "accept_from                   any      any  any, or a list      of address prefixes\n",
     );
     host.run(&["settings", "set", "accept_from", "10.0.0.0/8", "fd00::/8"])
         .exits(0)
@@ -96,7 +96,7 @@ fn prefixes_are_shown_changed_and_kept() {
     .exits(0);
     host.run(&["settings", "get"])
         .exits(0)
-        .says("accept_from             (1 below)      any")
+        .says("accept_from                 (1 below)      any")
         .says("\naccept_from = 192.168.1.0/24,fd00::/8,10.0.0.0/8\n");
     for refused in ["10.0.0.0/33", "client7", ""] {
         host.run(&["settings", "set", "accept_from", refused])
