@@ -4,7 +4,6 @@
 
 use crate::chunk::{
     Chunk,
-    ReadList,
     WriteList,
     MAX_WRITE_CHUNKS, //
 };
@@ -21,6 +20,7 @@ use crate::header::{
     MIN_MESSAGE,
     VERSION, //
 };
+use crate::read_list::ReadList;
 use crate::report;
 use crate::rpc;
 use crate::wire;

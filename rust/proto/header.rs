@@ -9,16 +9,18 @@
 use crate::chunk::{
     Chunk,
     Chunks,
-    ReadChunk,
-    ReadList,
-    ReadSegment,
-    ReadSegments,
     WriteChunk,
     WriteList, //
 };
 use crate::error::{
     DecodeError,
     Reason, //
+};
+use crate::read_list::{
+    ReadChunk,
+    ReadList,
+    ReadSegment,
+    ReadSegments, //
 };
 
 /// Protocol version (`rdma_vers`).

@@ -6,12 +6,12 @@
 //! the base stream with the other Read chunks inserted at their positions, each followed by its XDR
 //! pad.
 
-use crate::chunk::ReadChunk;
 use crate::error::Reason;
 use crate::header::{
     Kind,
     View, //
 };
+use crate::read_list::ReadChunk;
 use crate::wire;
 
 /// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes

@@ -55,6 +55,7 @@ mod parts;
 pub mod phase;
 pub mod prefixes;
 mod read;
+mod read_list;
 pub mod receives;
 pub mod reply;
 mod report;

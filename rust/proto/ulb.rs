@@ -8,7 +8,6 @@
 //! NFS versions before 4 the procedure determines the eligible item; in a COMPOUND the words before
 //! the item do.
 
-use crate::chunk::ReadChunk;
 use crate::error::{
     DecodeError,
     Reason, //
@@ -17,6 +16,7 @@ use crate::header::{
     Kind,
     View, //
 };
+use crate::read_list::ReadChunk;
 use crate::reply::Payload;
 use crate::rpc;
 use crate::wire;
