@@ -8,7 +8,8 @@
 
 pub use crate::read_list::{
     ReadSegment,
-    ReadSegments, //
+    ReadSegments,
+    MAX_UNSORTED_CHUNKS, //
 };
 
 use crate::error::Reason;

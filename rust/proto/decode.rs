@@ -115,6 +115,7 @@ pub fn decode<'m>(message: &'m [u8], header: &'m mut Header) -> Result<Received<
         _ => {
             body = reader;
             lists(header, &mut body).map_err(|reason| reason.of(xid))?;
+            header.reads.note_order(message);
         }
     }
     match kind {
@@ -150,11 +151,9 @@ fn in_chunk(view: View<'_>) -> Result<Received<'_>, Reason> {
     }
 }
 
-/// Accepts a Call if its positions are aligned and the server accepts as many Write chunks.
+/// Accepts a Call if its positions are aligned and it does not have too many chunks.
 fn call(view: View<'_>) -> Result<Received<'_>, Reason> {
-    if !view.is_aligned() {
-        return Err(Reason::Misaligned);
-    }
+    view.check_reads()?;
     if view.write_chunks() > MAX_WRITE_CHUNKS {
         return Err(Reason::TooManyWrites);
     }

@@ -37,7 +37,8 @@ pub enum Reason {
     Overlap,
     /// A Read chunk begins beyond the end of the RPC message.
     Beyond,
-    /// The Call has more Read chunks than the server accepts.
+    /// The Read list is not in the order of its positions, and has more chunks than the server
+    /// accepts then.
     TooMany,
     /// The Call needs more pages than the server provides.
     TooLarge,

@@ -181,9 +181,10 @@ impl<'m> View<'m> {
         self.header.reads.iter(self.message)
     }
 
-    /// Returns true if the positions of all Read chunks are multiples of 4.
-    pub(crate) fn is_aligned(&self) -> bool {
-        self.header.reads.is_aligned(self.message)
+    /// Checks that the positions of all Read chunks are multiples of 4, and that there are few if
+    /// they are unsorted.
+    pub(crate) fn check_reads(&self) -> Result<(), Reason> {
+        self.header.reads.check(self.message)
     }
 
     /// Returns element number `index` of the Read list.
@@ -196,9 +197,9 @@ impl<'m> View<'m> {
         self.header.reads.len_at(self.message, position)
     }
 
-    /// Returns the Read chunk with the lowest position above `position`.
-    pub(crate) fn next_read_chunk(&self, position: u32) -> Option<ReadChunk> {
-        self.header.reads.next_chunk(self.message, position)
+    /// Returns the Read chunk that follows `chunk` in the order of the positions.
+    pub(crate) fn next_read_chunk(&self, chunk: &ReadChunk) -> Option<ReadChunk> {
+        self.header.reads.next_chunk(self.message, chunk)
     }
 
     /// Returns the Write chunks in their order.

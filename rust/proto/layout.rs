@@ -10,7 +10,6 @@ pub use crate::fill::{
     fill,
     Fill, //
 };
-pub use crate::parts::MAX_CHUNKS;
 pub use crate::read::{
     ReadCursor,
     ReadOp, //
@@ -30,6 +29,7 @@ use crate::header::{
     MIN_RPC, //
 };
 use crate::parts::Walk;
+use crate::read_list::ReadChunk;
 use crate::sink::split_len;
 
 /// Bytes of the smallest Read chunk that gets a Split layout.
@@ -44,8 +44,7 @@ pub const SPLIT_MIN: u32 = 1024;
 /// # Errors
 ///
 /// - [`Reason::NoBody`], [`Reason::Empty`]: the message has no RPC message, or it is too short.
-/// - [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`]: the Read chunks do not fit
-///   together.
+/// - [`Reason::Overlap`], [`Reason::Beyond`]: the Read chunks do not fit together.
 /// - [`Reason::TooLarge`]: the Call needs more than `max_pages` pages.
 #[inline]
 pub fn plan(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
@@ -97,12 +96,13 @@ fn inline(view: &View<'_>) -> Result<Layout, Reason> {
 /// Returns a Split layout if the Call is suitable: it is inline with one large chunk among its
 /// arguments.
 fn split(view: &View<'_>) -> Result<Option<Layout>, Reason> {
-    let chunk = match (view.header().kind, view.next_read_chunk(0)) {
+    let first = view.next_read_chunk(&ReadChunk::default());
+    let chunk = match (view.header().kind, first) {
         (Kind::Msg, Some(chunk)) => chunk,
         _ => return Ok(None),
     };
     let position = chunk.position;
-    if chunk.len < u64::from(SPLIT_MIN) || view.next_read_chunk(position).is_some() {
+    if chunk.len < u64::from(SPLIT_MIN) || view.next_read_chunk(&chunk).is_some() {
         return Ok(None);
     }
     let Some(tail) = view.inline_len().checked_sub(position) else {
@@ -132,7 +132,7 @@ fn measure(view: &View<'_>, max_pages: u32) -> Result<u32, Reason> {
     let mut len = 0u32;
     while let Some(part) = walk.step(view)? {
         len = part.sink.checked_add(part.len).ok_or(Reason::TooLarge)?;
-        // Checked for each part: a list may have many more chunks.
+        // Checked for each part, to end the walk early.
         if len.div_ceil(PAGE) > max_pages {
             return Err(Reason::TooLarge);
         }

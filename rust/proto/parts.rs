@@ -14,11 +14,6 @@ use crate::header::{
 use crate::read_list::ReadChunk;
 use crate::wire;
 
-/// The most Read chunks, position zero aside, that the server accepts in a Call. The walk passes
-/// over the whole Read list once for each chunk. A message of 4096 bytes has no room for more
-/// WRITEs whose data is in chunks.
-pub const MAX_CHUNKS: u32 = 64;
-
 /// The source of the bytes of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -53,10 +48,8 @@ pub(crate) struct Walk {
     taken: u32,
     /// Offset of the next part in the sink.
     sink: u32,
-    /// Position of the last chunk; the next chunk has a higher one.
-    position: u32,
-    /// Number of chunks so far.
-    chunks: u32,
+    /// The last chunk that was found.
+    last_chunk: ReadChunk,
     /// The chunk that comes next.
     chunk: Option<ReadChunk>,
     /// Bytes of XDR pad that come next.
@@ -88,8 +81,8 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// Returns [`Reason::Overlap`], [`Reason::Beyond`], [`Reason::TooMany`] or [`Reason::TooLarge`]
-    /// if the chunks of the Read list do not fit together.
+    /// Returns [`Reason::Overlap`], [`Reason::Beyond`] or [`Reason::TooLarge`] if the chunks of the
+    /// Read list do not fit together.
     pub(crate) fn step(&mut self, view: &View<'_>) -> Result<Option<Part>, Reason> {
         loop {
             let part = if self.pad > 0 {
@@ -118,15 +111,11 @@ impl Walk {
     /// that are left if no chunk follows.
     fn gap(&mut self, view: &View<'_>) -> Result<u32, Reason> {
         let left = self.base.saturating_sub(self.taken);
-        let Some(chunk) = view.next_read_chunk(self.position) else {
+        let Some(chunk) = view.next_read_chunk(&self.last_chunk) else {
             self.pad = core::mem::take(&mut self.last);
             return Ok(left);
         };
-        self.chunks = self.chunks.saturating_add(1);
-        if self.chunks > MAX_CHUNKS {
-            return Err(Reason::TooMany);
-        }
-        self.position = chunk.position;
+        self.last_chunk = chunk;
         self.chunk = Some(chunk);
         match chunk.position.checked_sub(self.sink) {
             None => Err(Reason::Overlap),

@@ -6,6 +6,7 @@ use crate::header::{
     Kind,
     View, //
 };
+use crate::read_list::ReadChunk;
 use crate::sink::Layout;
 use crate::wire;
 
@@ -36,8 +37,17 @@ struct Place {
 }
 
 impl Place {
+    /// Returns the place before the segments of `chunk`.
+    fn before(chunk: &ReadChunk) -> Self {
+        Self {
+            next: chunk.first,
+            ..Self::default()
+        }
+    }
+
     /// Continues at the next segment of the chunk at `position` that has bytes. Returns false if
     /// there is none.
+    // Passes over other chunks only in an unsorted list: `plan` has checked that each part has bytes.
     fn advance(&mut self, view: &View<'_>, position: u32) -> bool {
         while let Some(read) = view.read(self.next) {
             self.next = self.next.saturating_add(1);
@@ -75,8 +85,8 @@ pub struct ReadCursor {
     base: Place,
     /// The chunk of `place`.
     source: Source,
-    /// Position of the last chunk that was begun, the position-zero chunk aside.
-    position: u32,
+    /// The last chunk that was begun, the position-zero chunk aside.
+    chunk: ReadChunk,
     /// Offset of the next byte in the sink.
     sink: u32,
     /// Bytes from there on that have the same source. The last part of the position-zero chunk may
@@ -96,7 +106,8 @@ impl ReadCursor {
         match *layout {
             Layout::Inline => return cursor,
             Layout::Split { position, len, .. } => {
-                cursor.position = position;
+                // It is the only chunk.
+                cursor.chunk.position = position;
                 cursor.left = len;
             }
             Layout::Linear { .. } => {}
@@ -140,7 +151,7 @@ impl ReadCursor {
         loop {
             if self.left > 0 {
                 let position = match self.source {
-                    Source::Chunk => self.position,
+                    Source::Chunk => self.chunk.position,
                     Source::Base => 0,
                 };
                 if self.place.room > 0 || self.place.advance(view, position) {
@@ -164,7 +175,7 @@ impl ReadCursor {
     // Out of line, as most segments belong to the same chunk as the ones before.
     #[inline(never)]
     fn begin(&mut self, view: &View<'_>) -> Option<()> {
-        let chunk = view.next_read_chunk(self.position);
+        let chunk = view.next_read_chunk(&self.chunk);
         if view.header().kind == Kind::Nomsg && self.source == Source::Chunk {
             self.source = Source::Base;
             self.place = self.base;
@@ -180,8 +191,8 @@ impl ReadCursor {
             self.base = self.place;
             self.source = Source::Chunk;
         }
-        self.place = Place::default();
-        self.position = chunk.position;
+        self.place = Place::before(&chunk);
+        self.chunk = chunk;
         self.sink = chunk.position;
         // `plan` has checked that the chunk fits into the sink.
         self.left = u32::try_from(chunk.len).unwrap_or(0);

@@ -100,11 +100,12 @@ fn check(
     len: u32,
     state: State,
 ) -> Result<(), DecodeError> {
-    let mut items = Items::default();
-    while let Some(chunk) = view.next_read_chunk(items.position) {
+    let (mut items, mut last) = (Items::default(), ReadChunk::default());
+    while let Some(chunk) = view.next_read_chunk(&last) {
+        last = chunk;
         // An item within the RPC header would move the words that are looked at below. Arguments
         // that RPCSEC_GSS protects are never eligible (RFC 8166, sections 8.2.2 and 8.2.2.3).
-        let item = items.add(chunk, len, state);
+        let item = items.add(&chunk, len, state);
         let item = item.filter(|item| arguments.is_some_and(|arguments| item.at >= arguments));
         if item.and_then(|item| item.check(&mut word)).is_none() {
             return Err(view.refuse(Reason::Ineligible));
@@ -116,8 +117,6 @@ fn check(
 /// A walk over the Read chunks of a Call, position zero aside, in the order of their positions.
 #[derive(Default)]
 struct Items {
-    /// Position of the last chunk.
-    position: u32,
     /// Position of the byte behind the last chunk and its XDR pad.
     end: u32,
     /// Bytes of all chunks so far, with their XDR pads.
@@ -142,7 +141,7 @@ struct Item {
 impl Items {
     /// Adds `chunk` of a Call of which `len` bytes are present. Returns `None` if the chunk does
     /// not fit into the Call.
-    fn add(&mut self, chunk: ReadChunk, len: u32, state: State) -> Option<Item> {
+    fn add(&mut self, chunk: &ReadChunk, len: u32, state: State) -> Option<Item> {
         let item_len = u32::try_from(chunk.len).ok().and_then(wire::padded)?;
         let end = chunk.position.checked_add(item_len)?;
         let (at, behind) = match state {
@@ -159,7 +158,6 @@ impl Items {
             behind,
             is_first: self.count == 0,
         };
-        self.position = chunk.position;
         self.end = end;
         self.left_out = self.left_out.checked_add(item_len)?;
         self.count = self.count.saturating_add(1);

@@ -7,9 +7,12 @@ mod common;
 use common::layout::*;
 use common::*;
 use proptest::prelude::*;
+use svcrdma_proto::chunk::MAX_UNSORTED_CHUNKS;
+use svcrdma_proto::decode::decode;
 use svcrdma_proto::error::Reason;
+use svcrdma_proto::header::Header;
 use svcrdma_proto::layout;
-use svcrdma_proto::layout::{Fill, Layout, ReadCursor, MAX_CHUNKS, PAGE, SPLIT_MIN};
+use svcrdma_proto::layout::{Fill, Layout, ReadCursor, PAGE, SPLIT_MIN};
 
 proptest! {
     #![proptest_config(cases(1500))]
@@ -85,37 +88,57 @@ fn small_read_lists_agree_with_the_model() {
     }
 }
 
-/// The maximum of chunks in descending order, and one more.
-#[test]
-fn chunks_are_limited() {
-    for (count, good) in [(MAX_CHUNKS, true), (MAX_CHUNKS + 1, false)] {
-        let reads: Vec<_> = (0..count).rev().map(|n| (8 + n * 4, (n, 4, 0))).collect();
-        let spec = Spec {
-            xid: 5,
-            credits: 1,
-            nomsg: false,
-            reads,
-            writes: vec![],
-            reply: None,
-            body: body(5, 8),
-        };
-        let (msg, _) = spec.encode();
-        let header = call(&msg);
-        let view = header.view(&msg);
-        match layout::plan(&view, 1) {
-            Ok(layout) => {
-                assert!(good);
-                assert_eq!(layout, Layout::Linear { len: 8 + 4 * count });
-                let mut cursor = ReadCursor::new(&layout, &view);
-                for n in 0..count {
-                    let op = cursor.peek().expect("too few");
-                    assert_eq!((op.handle, op.sink, op.len), (n, 8 + n * 4, 4));
-                    cursor.advance(&view, 4);
-                }
-                assert_eq!(cursor.peek(), None);
-            }
-            Err(error) => assert!(!good && error == Reason::TooMany.of(5)),
+/// A Call with one chunk of two segments for each of `numbers`, at ascending positions, in this order.
+fn numbered(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
+    let spec = Spec {
+        xid: 5,
+        credits: 1,
+        nomsg: false,
+        reads: numbers
+            .flat_map(|n| [1, 3].map(|len| (8 + n * 4, (n, len, 0))))
+            .collect(),
+        writes: vec![],
+        reply: None,
+        body: body(5, 8),
+    };
+    spec.encode().0
+}
+
+/// Checks that a Call of [`numbered`] reads `count` chunks in the order of their positions.
+fn reads_all(msg: &[u8], count: u32) {
+    let header = call(msg);
+    let view = header.view(msg);
+    let layout = layout::plan(&view, 1028).expect("a good Call");
+    assert_eq!(layout, Layout::Linear { len: 8 + 4 * count });
+    let mut cursor = ReadCursor::new(&layout, &view);
+    for n in 0..count {
+        for (at, len) in [(0, 1), (1, 3)] {
+            let op = cursor.peek().expect("too few");
+            assert_eq!((op.handle, op.sink, op.len), (n, 8 + n * 4 + at, len));
+            cursor.advance(&view, len);
         }
+    }
+    assert_eq!(cursor.peek(), None);
+}
+
+/// A Read list in another order than that of its positions has few chunks.
+#[test]
+fn unsorted_chunks_are_limited() {
+    let most = MAX_UNSORTED_CHUNKS as u32;
+    reads_all(&numbered((0..most).rev()), most);
+    let swapped = |count: u32| numbered([1, 0].into_iter().chain(2..count));
+    reads_all(&swapped(most), most);
+    for msg in [numbered((0..most + 1).rev()), swapped(most + 1)] {
+        let refused = decode(&msg, &mut Header::default()).map(|_| ());
+        assert_eq!(refused, Err(Reason::TooMany.of(5)));
+    }
+}
+
+/// As many chunks at ascending positions as fit into the longest message are accepted.
+#[test]
+fn ascending_chunks_are_not_limited() {
+    for count in [MAX_UNSORTED_CHUNKS as u32 + 1, 5000] {
+        reads_all(&numbered(0..count), count);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Calls that a client has reduced, and a model of their layout.
 
 use super::*;
+use svcrdma_proto::chunk::MAX_UNSORTED_CHUNKS;
 use svcrdma_proto::decode::*;
 use svcrdma_proto::error::{Answer, DecodeError, Reason};
 use svcrdma_proto::header::*;
@@ -21,6 +22,8 @@ pub(crate) struct Reduced {
     cuts: Vec<u32>,
     /// The order in which the Read list is shuffled.
     shuffle: Vec<prop::sample::Index>,
+    /// The positions of the Read list ascend instead.
+    ascending: bool,
 }
 
 impl Reduced {
@@ -65,7 +68,7 @@ impl Reduced {
         segments
     }
 
-    /// Builds the message. The Read list is shuffled, but keeps its order within each chunk.
+    /// Builds the message. A shuffled Read list keeps its order within each chunk.
     pub(crate) fn encode(&self, memory: &mut Memory) -> Vec<u8> {
         let (_, positions) = self.whole();
         let mut queues = Vec::new();
@@ -80,6 +83,9 @@ impl Reduced {
             let index = turn.next().map_or(0, |turn| turn.index(queues.len()));
             reads.push(queues[index].remove(0));
             queues.retain(|queue| !queue.is_empty());
+        }
+        if self.ascending {
+            reads.sort_by_key(|read| read.0);
         }
         Spec {
             xid: 5,
@@ -108,12 +114,13 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
         base,
         pick![
             prop::collection::vec(chunk.clone(), 1..2),
-            prop::collection::vec(chunk, 0..5)
+            prop::collection::vec(chunk, 0..MAX_UNSORTED_CHUNKS + 1)
         ],
         prop::collection::vec(pick![0..50u32, 1000..6000u32], 1..5),
         prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+        any::<bool>(),
     )
-        .prop_map(|(nomsg, len, specs, cuts, shuffle)| {
+        .prop_map(|(nomsg, len, specs, cuts, shuffle, ascending)| {
             let base = body(5, len);
             let (mut used, mut chunks) = (0, Vec::new());
             for (nth, (gap, len, seed)) in specs.into_iter().enumerate() {
@@ -138,6 +145,7 @@ pub(crate) fn reduced() -> impl Strategy<Value = Reduced> {
                 chunks,
                 cuts,
                 shuffle,
+                ascending,
             }
         })
 }

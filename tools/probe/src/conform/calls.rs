@@ -47,12 +47,18 @@ pub(super) const ROWS: &[Row] = &[
         write(b, &[12_800], &[&[100; 128]], |_| ())
     }),
     Row::file_script("RFC 8267, 6.4.2", "Read list of 40 chunks", |b| {
-        match write(b, &[100; 40], &[], |_| ()) {
-            // The server may accept less, if it answers accordingly.
-            Err(error) if error.is_unavailable() => Ok(()),
-            written => written,
-        }
+        written_or_refused(write(b, &[100; 40], &[], |_| ()))
     }),
+    Row::file_script(
+        "RFC 8267, 6.4.2",
+        "8 Read chunks in descending order",
+        |b| written_or_refused(write(b, &[100; 8], &[], |segments| segments.reverse())),
+    ),
+    Row::file_script(
+        "RFC 8267, 6.4.2",
+        "40 Read chunks in descending order",
+        |b| written_or_refused(write(b, &[100; 40], &[], |segments| segments.reverse())),
+    ),
     Row::file_script("RFC 8166, 3.4.5", "Read chunk of 256 KiB", |b| {
         write(b, &[256 << 10], &[&[1, 4095, 100_001, 158_047]], |_| ())
     }),
@@ -174,6 +180,14 @@ fn write(
     let reply = reply_to(&mut peer, &message)?;
     check_written(bench, xid, &reply.body, lens)?;
     check_file(bench, &mut peer, &data.concat())
+}
+
+/// Accepts that the server supports fewer chunks, if it answers accordingly.
+fn written_or_refused(written: Result) -> Result {
+    match written {
+        Err(error) if error.is_unavailable() => Ok(()),
+        written => written,
+    }
 }
 
 /// As [`write`], with the Call itself in a position-zero Read chunk. Its segments have the lengths
