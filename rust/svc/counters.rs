@@ -185,7 +185,7 @@ counters! {
         listeners = c"listeners";
         /// Accepted connections.
         accepted = c"accepted";
-        /// Rejected connect requests.
+        /// Rejected connect requests, without those in `rejected_by_address`.
         rejected = c"rejected";
         /// Connect requests that were rejected because `accept_from` does not have their address.
         rejected_by_address = c"rejected_by_address";

@@ -11,7 +11,7 @@ use super::port::{
     Incoming,
     Port, //
 };
-use crate::svc::close_reason::CloseReason;
+use crate::svc::counters::Counters;
 use core::net::IpAddr;
 use kernel::{
     fmt,
@@ -41,6 +41,16 @@ pub(super) enum Refusal {
     Full,
     /// The connection could not be created.
     Error(Error),
+}
+
+impl Refusal {
+    /// Counts the refusal.
+    pub(super) fn count(&self, counters: &Counters) {
+        match self {
+            Self::Address(_) => counters.rejected_by_address.inc(),
+            _ => counters.rejected.inc(),
+        }
+    }
 }
 
 impl From<Error> for Refusal {
@@ -73,7 +83,6 @@ pub(super) fn check(port: &Port, origin: &Origin) -> Result<(), Refusal> {
         return Err(Refusal::Released);
     }
     if let Some(address) = port.counters.accept_from.missing(origin) {
-        port.counters.rejected_by_address.inc();
         return Err(Refusal::Address(address));
     }
     match port.inbox.look(|waiting| admit(waiting, &origin.source())) {
@@ -83,23 +92,16 @@ pub(super) fn check(port: &Port, origin: &Origin) -> Result<(), Refusal> {
     }
 }
 
-/// Queues a connection for nfsd to accept. If all places are taken, another connection gives way,
-/// or this one is closed. Returns the number of connections that were closed.
-pub(super) fn queue(inbox: &Inbox<Incoming>, incoming: Incoming) -> u32 {
-    let chosen = |waiting: &Ring<Incoming>, new: &Incoming| match admit(waiting, &new.source) {
+/// Queues a connection for nfsd to accept. If all places are taken, another one may give way.
+/// Returns the connection that has no place.
+pub(super) fn queue(inbox: &Inbox<Incoming>, incoming: Incoming) -> Option<Incoming> {
+    let choose = |waiting: &Ring<Incoming>, new: &Incoming| match admit(waiting, &new.source) {
         Admission::Instead(index) => Some(index),
         Admission::Free | Admission::Flood | Admission::Full => None,
     };
-    let gone = match inbox.push_instead(incoming, chosen) {
+    match inbox.push_instead(incoming, choose) {
         Ok(gone) => gone,
         Err(refused) => Some(refused.into_inner()),
-    };
-    match gone {
-        Some(incoming) => {
-            incoming.connection.close(CloseReason::Busy);
-            1
-        }
-        None => 0,
     }
 }
 

@@ -271,33 +271,33 @@ impl Port {
         })
     }
 
-    /// Queues the connection for nfsd to accept, or closes it. Returns the number of connections
-    /// that were closed: this one, or another one that gave way. May sleep.
-    fn queue(&self, new: NewId<'_>, incoming: Incoming) -> u32 {
+    /// Queues the connection for nfsd to accept, or closes it. May sleep.
+    fn queue(&self, new: NewId<'_>, incoming: Incoming) {
         let connection = &incoming.connection;
         // The connection owns the id from here on. Its teardown destroys the id, because this
         // handler, which the id has called, must not.
         connection.set_pending(new.adopt(connection.clone()));
         if let Err(e) = connection.domain.remember(connection) {
             connection.close(CloseReason::Accept(e.to_errno()));
-            return 1;
+            self.counters.rejected.inc();
+        } else if let Some(gone) = admission::queue(&self.inbox, incoming) {
+            gone.connection.close(CloseReason::Busy);
+            self.counters.rejected.inc();
         }
-        admission::queue(&self.inbox, incoming)
     }
 }
 
 impl Events for Port {
     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
-        let rejected = match this.new_connection(&new, request) {
+        match this.new_connection(&new, request) {
             Ok(incoming) => this.queue(new, incoming),
             Err(refusal) => {
+                refusal.count(&this.counters);
                 if RateLimit::Refusals.allows() {
                     pr_warn!("connect request of {}: refused: {}\n", new.peer(), refusal);
                 }
-                1
             }
-        };
-        this.counters.rejected.add(rejected);
+        }
     }
 
     /// Queues the destruction of the listening id: its device is being removed, or has another

@@ -166,7 +166,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "accept_from",
         kind: Kind::Prefixes,
-        text: "Prefixes of the addresses that may connect; any for all. The setting is that of the caller's network namespace. No firewall can do this, as RDMA adapters bypass it. Takes effect with new connect requests; connections stay. Peers that are refused count in rejected_by_address.",
+        text: "Prefixes of the addresses that may connect; any for all. The setting is that of the caller's network namespace. No firewall can do this, as RDMA adapters bypass it. Takes effect with new connect requests; connections stay. Requests that are refused count in rejected_by_address.",
     },
     Setting {
         name: RELEASE,
