@@ -3,7 +3,10 @@
 //! The steps of the protocol crate for one RPC, as the transport performs them.
 //!
 //! Each step of [`Rpc`] calls the same functions as the function of rust/svc that its comment
-//! names. The Calls are messages of the Linux client, in NFS version 4.2.
+//! names. The Calls are messages of the Linux client, in NFS version 4.2. [`lists`] has Calls with
+//! long chunk lists.
+
+pub mod lists;
 
 use std::hint::black_box;
 
