@@ -249,7 +249,7 @@ mod tests {
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 // More owners than slots, so that some share a bucket.
                 let owner = u64::from(seed >> 24) % 11;
-                match seed >> 16 & 7 {
+                match (seed >> 16) & 7 {
                     0 | 1 => assert_eq!(queue.pop(), model.pop_front().map(|(_, item)| item)),
                     2 | 3 => {
                         let at = model.iter().position(|one: &(u64, u32)| one.0 == owner);

@@ -19,7 +19,7 @@ fn address() -> impl Strategy<Value = IpAddr> {
         // Few bits, so that prefixes have some of the addresses.
         (0..4u32).prop_map(move |bits| v4(bits << 30)),
         (0..4u128).prop_map(move |bits| v6(bits << 126)),
-        (0..4u128).prop_map(move |bits| v6(0xffff_0000_0000 | bits << 30)),
+        (0..4u128).prop_map(move |bits| v6(0xffff_0000_0000 | (bits << 30))),
     ]
 }
 
@@ -28,7 +28,7 @@ fn bits(address: IpAddr) -> Vec<bool> {
     let bits = |octets: &[u8]| -> Vec<bool> {
         let bits = octets
             .iter()
-            .flat_map(|o| (0..8).map(move |n| o << n & 0x80 != 0));
+            .flat_map(|o| (0..8).map(move |n| (o << n) & 0x80 != 0));
         bits.collect()
     };
     match address {

@@ -109,10 +109,10 @@ proptest! {
             roce
         };
         let mapped = |host: u128| 0xffff_0000_0000 | (host & 0xffff_ffff);
-        let network = |bits: u128| bits >> 64 << 64 | 1 << 63;
-        let (a, b) = (network(one) | other >> 65, network(one) | one & 0xffff);
+        let network = |bits: u128| (bits >> 64 << 64) | (1 << 63);
+        let (a, b) = (network(one) | (other >> 65), network(one) | (one & 0xffff));
         prop_assert_eq!(source(a), source(b));
-        prop_assert_ne!(source(a), source(a ^ 1 << 64));
+        prop_assert_ne!(source(a), source(a ^ (1 << 64)));
         prop_assert_eq!(source(mapped(one)) == source(mapped(other)), one as u32 == other as u32);
         let plain = Origin {
             address: IpAddr::V4(Ipv4Addr::from_bits(one as u32)),
