@@ -37,6 +37,23 @@ proptest! {
         prop_assert_eq!(view.invalidatable(), first);
     }
 
+    /// Read lists of few and many chunks, in ascending order or not.
+    #[test]
+    fn long_read_lists_are_understood(
+        spec in spec(),
+        positions in prop::collection::vec(0..16u32, 0..24),
+        is_sorted in any::<bool>(),
+        served in served(),
+    ) {
+        let mut reads: Vec<_> = positions.iter().map(|at| (at * 4, (1, 4, 0))).collect();
+        if is_sorted {
+            reads.sort();
+        }
+        let (msg, _) = Spec { reads, ..spec }.encode();
+        understood(&msg)?;
+        exercise(&msg, &served);
+    }
+
     #[test]
     fn no_prefix_of_the_lists_decodes(spec in spec()) {
         let (msg, body) = spec.encode();

@@ -3,7 +3,7 @@
 //! Received messages: a model of their meaning, and all operations on them.
 
 use super::*;
-use svcrdma_proto::chunk::WriteChunk;
+use svcrdma_proto::chunk::{WriteChunk, MAX_UNSORTED_CHUNKS};
 use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::error::Answer;
@@ -241,7 +241,7 @@ fn directed(spec: Spec) -> Meaning {
     let rpc_xid = words.next();
     let direction = words.next();
     let aligned = spec.reads.iter().all(|(position, _)| position % 4 == 0);
-    let served = aligned && spec.writes.len() <= 16;
+    let served = aligned && walked(&spec.reads) && spec.writes.len() <= 16;
     match (spec.nomsg, direction) {
         (true, _) if at_zero && served => Meaning::Call(spec),
         (false, Some(0)) if !at_zero && served && rpc_xid == Some(xid) => Meaning::Call(spec),
@@ -249,6 +249,18 @@ fn directed(spec: Spec) -> Meaning {
         (false, Some(1)) => Meaning::Refused(Answer::Drop),
         _ => Meaning::Refused(Answer::Chunk { xid }),
     }
+}
+
+/// Returns true if the positions of a Read list ascend, or if it has few chunks.
+fn walked(reads: &[(u32, Seg)]) -> bool {
+    let mut positions: Vec<u32> = reads.iter().map(|read| read.0).collect();
+    if positions.is_sorted() {
+        return true;
+    }
+    positions.sort();
+    positions.dedup();
+    positions.retain(|position| *position != 0);
+    positions.len() <= MAX_UNSORTED_CHUNKS
 }
 
 /// Checks that the decoder agrees with the model.
