@@ -6,8 +6,8 @@
 //! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits.
 //! [`Queue`] finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections
 //! that have filled too few of their pages during as many intervals. [`Largest`] selects the
-//! connection to close, and [`unserved`] the pages that count. A connection has more time while Calls still leave the queue, as they do
-//! under mere load.
+//! connection to close, and [`unserved`] the pages that count. A connection has more time while Calls
+//! still leave the queue, as they do under mere load.
 
 use crate::shares::Standing;
 

@@ -3,9 +3,9 @@
 //! Sources of connect requests, and the choice of the request that gives way when all places of a
 //! listener are taken.
 //!
-//! A *source* is what an attacker needs more of to be counted as several peers: an IPv4 address, an
-//! IPv6 network of 64 bits (the smallest that a site gets, so its addresses cost nothing), or on
-//! InfiniBand the GID of a port, because IPoIB addresses cost nothing there.
+//! Waiting requests are counted by their *source*: an IPv4 address, an IPv6 network of 64 bits, or on
+//! InfiniBand the GID of a port. A host gets more IPv6 addresses of its network, and more IPoIB
+//! addresses, for nothing; more sources cost an attacker something.
 //!
 //! On InfiniBand and RoCE the peer states its address in the private data of its connect request,
 //! and the RDMA core compares that with nothing but its routes (`cma_save_net_info` and
@@ -29,7 +29,7 @@ pub enum Fabric {
     InfiniBand([u8; 16]),
 }
 
-/// What a connect request says about its sender.
+/// The sender of a connect request, as the request states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The address of the peer: that of its TCP connection (iWARP), or the one that it states.

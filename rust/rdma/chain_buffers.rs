@@ -95,8 +95,6 @@ impl Request {
 pub(super) struct Slot {
     /// The first field, so that a pointer to it points to the slot.
     pub(super) cqe: bindings::ib_cqe,
-    /// The index in the array of slots.
-    pub(super) index: usize,
     /// The context of the queue pair.
     pub(super) context: *const c_void,
 }
@@ -197,10 +195,12 @@ impl ChainBuffers {
         self.bytes_read = 0;
     }
 
-    /// Returns the slots, in an array.
+    /// Returns the index of `slot`, or `None` if it is not one of these slots. Does not read the slot.
     #[inline]
-    pub(super) fn slots(&self) -> *const Slot {
-        self.slots.as_ptr()
+    pub(super) fn index_of(&self, slot: *const Slot) -> Option<usize> {
+        let offset = slot.addr().wrapping_sub(self.slots.as_ptr().addr());
+        let index = offset / size_of::<Slot>();
+        (index < self.slots.len()).then_some(index)
     }
 
     /// Takes the slots, without which no work request can be added.

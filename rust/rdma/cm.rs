@@ -35,11 +35,10 @@ use svcrdma_proto::source::{
 };
 
 /// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
-/// after 655 ms, the longest time that there is.
+/// after 655 ms, the longest timer of the InfiniBand specification.
 ///
-/// A ULP that posts a Receive for each message which a peer may send never needs the timer for a
-/// peer that keeps to this. So the timer decides only how often a peer that does not may ask again,
-/// and each time costs the device of this host a packet.
+/// The ULP posts a Receive for each message that a peer may send, so only a peer that sends more
+/// meets the timer. Each of its retries costs this host a packet: the longest timer costs the least.
 const RNR_TIMER: u8 = bindings::ib_rnr_timeout_IB_RNR_TIMER_655_36 as u8;
 
 /// The owner of the ids in the output of `rdma resource show cm_id`.
@@ -160,7 +159,7 @@ impl NewId<'_> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Returns what the request says about its sender.
+    /// Returns the origin of the request.
     pub fn origin(&self) -> Origin {
         Origin {
             address: self.peer().ip(),

@@ -54,20 +54,18 @@ impl Status {
 /// The completions of a queue pair are handled in order and one at a time, because only the worker
 /// of the send queue's completion queue handles them.
 pub struct Completion {
-    /// The slots that `slot` is one of. Identifies the queue pair, and is not dereferenced.
-    slots: *const Slot,
-    slot: usize,
+    /// The slot of the work request. Not dereferenced.
+    slot: *const Slot,
     status: Status,
     /// True once all work that the completion stands for was given back.
     spent: Cell<bool>,
 }
 
 impl Completion {
-    /// Creates the completion of the work request in the slot `slot` of `slots`.
+    /// Creates the completion of the work request in `slot`.
     #[inline]
-    pub(super) fn new(slots: *const Slot, slot: usize, status: Status) -> Self {
+    pub(super) fn new(slot: *const Slot, status: Status) -> Self {
         Self {
-            slots,
             slot,
             status,
             spent: Cell::new(false),
@@ -92,10 +90,9 @@ impl Completion {
         self.spent.set(true);
     }
 
-    /// Returns the slot of the work request, or `None` if it was not posted to the queue pair with
-    /// `slots`.
+    /// Returns the slot of the work request.
     #[inline]
-    pub(super) fn slot_of(&self, slots: *const Slot) -> Option<usize> {
-        (self.slots == slots).then_some(self.slot)
+    pub(super) fn slot(&self) -> *const Slot {
+        self.slot
     }
 }

@@ -40,26 +40,13 @@ pub enum Completes {
 }
 
 /// The health of a completion queue. It outlives the queue; may be read in any context.
-pub struct Health {
-    /// True if the device has reported an error of the queue.
-    has_failed: AtomicFlag,
-    /// True if a drain has found that the queue completes no work any more.
-    has_stopped: AtomicFlag,
-}
+pub struct Health(AtomicFlag);
 
 impl Health {
-    /// Returns the health of a new queue.
-    fn new() -> Self {
-        Self {
-            has_failed: AtomicFlag::new(false),
-            has_stopped: AtomicFlag::new(false),
-        }
-    }
-
-    /// Returns true if the device has reported an error of the queue, or if the queue completes no
-    /// work any more.
+    /// Returns true if the device has reported an error of the queue, or if a drain has found that
+    /// the queue completes no work any more.
     pub fn is_broken(&self) -> bool {
-        self.has_failed.load(Relaxed) || self.has_stopped.load(Relaxed)
+        self.0.load(Relaxed)
     }
 }
 
@@ -72,7 +59,7 @@ struct Shares {
     room: u32,
     /// The number of shares.
     count: usize,
-    /// What the completions of queue pairs that could not be drained may name. Freed after the
+    /// Memory that completions of queue pairs with a failed drain may still name. Freed after the
     /// queue.
     remains: KVec<Remains>,
 }
@@ -116,7 +103,7 @@ impl Cq {
     ///
     /// `ENOMEM`, or the driver's error.
     pub fn new(pd: &Arc<Pd>, completes: Completes, entries: u32, vector: u32) -> Result<Arc<Self>> {
-        let health = Arc::new(Health::new(), GFP_KERNEL)?;
+        let health = Arc::new(Health(AtomicFlag::new(false)), GFP_KERNEL)?;
         let context = Arc::as_ptr(&health).cast_mut().cast();
         let handler =
             Some(Self::event as unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
@@ -158,7 +145,7 @@ impl Cq {
         if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
             // CAST: `new` has passed a `Health` as the context.
             // SAFETY: The queue is freed before its `Health`.
-            unsafe { (*context.cast::<Health>()).has_failed.store(true, Relaxed) };
+            unsafe { (*context.cast::<Health>()).0.store(true, Relaxed) };
         }
     }
 
@@ -215,9 +202,9 @@ impl Cq {
         unsafe { bindings::flush_cq(self.as_ptr()) };
     }
 
-    /// Marks the queue as one that completes no work any more. In process context.
+    /// Marks the queue broken because it completes no work any more. In process context.
     pub(super) fn stop(&self) {
-        if !self.health.has_stopped.xchg(true, Relaxed) {
+        if !self.health.0.xchg(true, Relaxed) {
             pr_err!(
                 "{}: completion queue stopped, closing its connections\n",
                 self.pd.device().name()

@@ -10,9 +10,9 @@
 //!
 //! A drain fails if the device does not put the queue pair into the error state, does not take the
 //! marker, or if the completion queue is broken. The queue pair is destroyed nevertheless, after
-//! which the device adds no completion to the queue (`ib_destroy_qp`). But the queue may have some,
-//! also ones that were polled and are not handled yet. So all that these may name is kept until
-//! the completion queue is freed.
+//! which the device adds no completion to the queue (`ib_destroy_qp`). But the queue may still have
+//! completions, or its worker may have polled some that it has not handled. All memory that these
+//! may name is kept until the completion queue is freed.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -35,7 +35,7 @@ use kernel::{
 const SLICE_MSECS: u32 = 250;
 
 /// The looks at the queues of a queue pair after which one that completes nothing counts as stopped:
-/// 15 seconds. Workers of busy hosts are late by less than that.
+/// 15 seconds.
 pub(super) const LOOKS: u32 = 60;
 
 /// A marker: the last work request of a queue.
@@ -90,8 +90,8 @@ impl Marker {
     }
 }
 
-/// The drain of one queue of a queue pair: its marker, and what completions of the queue may name
-/// after the drain has failed.
+/// The drain of one queue of a queue pair: its marker, and the memory that completions of the queue may
+/// name after the drain has failed.
 ///
 /// # Invariants
 ///
@@ -174,8 +174,8 @@ impl<H: Handler> Drain<H> {
     }
 
     /// Waits for the completion of the marker, which was posted. Returns false if the completion
-    /// queue completes no work any more. Takes the time from `left`, in looks of [`SLICE_MSECS`],
-    /// and looks twice even if nothing is left. Sleeps.
+    /// queue completes no work any more. Subtracts the looks that it takes, of [`SLICE_MSECS`] each,
+    /// from `left`, and looks at least twice. Sleeps.
     pub(super) fn wait(&self, share: &Share, left: &mut u32) -> bool {
         loop {
             if self.marker.wait() {

@@ -16,8 +16,8 @@ use kernel::{
 
 /// Notes fatal errors that a device reports.
 ///
-/// Most drivers remove a device after such an error and add it again. Until then its queue pairs may
-/// complete nothing.
+/// After such an error, queue pairs of the device may complete nothing any more. The driver may remove
+/// the device.
 ///
 /// # Invariants
 ///

@@ -132,7 +132,9 @@ impl PageRegion {
     }
 
     /// Maps all pages as [`Self::map`] does, unless they are mapped. Returns false if they are mapped
-    /// already. Does not sleep. Errors are those of [`Self::map`].
+    /// already. Errors are those of [`Self::map`].
+    ///
+    /// Does not sleep if no RDMA Read into the page region was posted since [`Self::unmap`].
     pub fn map_if_needed(&mut self, pd: &Arc<Pd>, direction: Direction) -> Result<bool> {
         if self.mapping.is_some() {
             return Ok(false);

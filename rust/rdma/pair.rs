@@ -73,17 +73,12 @@ impl<H: Handler> Pair<H> {
     /// Allocates `depth` slots of a queue pair with this context. May sleep.
     pub(super) fn new_slots(depth: usize, context: &Arc<H>) -> Result<KVec<Slot>> {
         let mut slots = KVec::with_capacity(depth, GFP_KERNEL)?;
-        for index in 0..depth {
+        for _ in 0..depth {
             let cqe = bindings::ib_cqe {
                 done: Some(Self::done),
             };
             let context = Arc::as_ptr(context).cast();
-            let slot = Slot {
-                cqe,
-                index,
-                context,
-            };
-            slots.push(slot, GFP_KERNEL)?;
+            slots.push(Slot { cqe, context }, GFP_KERNEL)?;
         }
         Ok(slots)
     }
@@ -107,15 +102,13 @@ impl<H: Handler> Pair<H> {
         let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
         // SAFETY: Slots live until all completions of the queue pair were handled, or their queue is
         // freed, see `drop`.
-        let (index, context) = unsafe { ((*slot).index, (*slot).context) };
+        let context = unsafe { (*slot).context };
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let status = unsafe { Status::new((*wc).status) };
         // SAFETY: The slot names the context of its queue pair by the invariant of `Pair`. The
         // context lives as long as the slot, see `drop`.
         let handler = unsafe { Self::handler(context) };
-        // The slot is in an array, at `index`.
-        let completion = Completion::new(slot.wrapping_sub(index), index, status);
-        H::sent(handler, &completion);
+        H::sent(handler, &Completion::new(slot, status));
     }
 
     /// Calls the function of [`Handler`] for the completion of a Receive.

@@ -6,15 +6,13 @@
 
 use crate::{
     chain::Chain,
-    chain_buffers::{
-        ChainBuffers,
-        Slot, //
-    },
+    chain_buffers::ChainBuffers,
     claim::Claim,
     cm::{
         CmId,
         Events, //
     },
+    completion::Completion,
     cq::{
         Completes,
         Share, //
@@ -200,12 +198,11 @@ impl<H: Handler, E: Events> Qp<H, E> {
         self.pair.as_ptr()
     }
 
-    /// Returns the array of the slots, which identifies the queue pair in a [`Completion`].
-    ///
-    /// [`Completion`]: crate::completion::Completion
+    /// Returns the slot of the work request that has completed, or `None` if it was not posted to this
+    /// queue pair.
     #[inline]
-    pub(super) fn slots(&self) -> *const Slot {
-        self.pair.buffers.slots()
+    pub(super) fn slot_of(&self, completion: &Completion) -> Option<usize> {
+        self.pair.buffers.index_of(completion.slot())
     }
 
     /// Begins an empty chain for the work that `claim` belongs to. It replaces the last chain. Its

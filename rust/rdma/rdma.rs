@@ -40,8 +40,8 @@
 //!
 //! # Order of teardown
 //!
-//! 1. [`send_queue::SendQueue::shut`] disconnects, waits for all completions, destroys the queue
-//!    pair, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
+//! 1. [`send_queue::SendQueue::shut`] disconnects, drains the queue pair for a limited time, destroys
+//!    it, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
 //! 2. The ULP drops the `CmId`. The id may be kept for a while, so that the connection manager can
 //!    repeat a disconnect request that was lost.
 //! 3. Messages that the ULP still holds as `Receive` stay readable. Their buffers are freed when

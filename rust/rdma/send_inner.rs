@@ -430,7 +430,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             completion.spend();
             return None;
         };
-        let last = completion.slot_of(qp.slots());
+        let last = qp.slot_of(completion);
         let last = last.filter(|_| completion.status().is_success());
         let count = last.map_or(0, |last| self.queue.up_to(last));
         let mut slot = self.queue.oldest().unwrap_or(0);

@@ -62,6 +62,13 @@ plain! {
 }
 
 impl<T: Plain> Figure<T> {
+    /// Creates a figure with this value.
+    pub fn new(value: T) -> Self {
+        let figure = Self::default();
+        figure.set(value);
+        figure
+    }
+
     /// Returns the value.
     #[inline]
     pub fn get(&self) -> T {

@@ -3,8 +3,7 @@
 //! Bounded queues whose memory is allocated in advance, so that pushing never allocates.
 //!
 //! `svcrdma_proto::ring` and `svcrdma_proto::wait_queue` have the queues themselves; this module adds
-//! the kernel's memory. There is no C
-//! header: the kernel's `kfifo` only holds plain data.
+//! the kernel's memory. There is no C header: the kernel's `kfifo` only holds plain data.
 
 use core::ops::{
     Deref,

@@ -62,7 +62,7 @@ pub(crate) enum CloseReason {
     PageShortage,
     /// The peer takes Replies or serves RDMA Reads more slowly than `minimum_rate`.
     TooSlow,
-    /// The device reported a fatal error of all of it.
+    /// The device reported a fatal error (`IB_EVENT_DEVICE_FATAL`).
     DeviceFatal,
 }
 

@@ -34,7 +34,7 @@
 //! | id | the connection manager's handle of a connection or listener (`struct rdma_cm_id`) |
 //! | xprt | nfsd's handle of a connection (`struct svc_xprt`) |
 //! | port | the half of a listener that the connection manager calls |
-//! | source | what an attacker needs more of to count as several peers: an IPv4 address, a /64 of IPv6, a GID of InfiniBand |
+//! | source | the unit by which waiting connect requests are counted: an IPv4 address, a /64 of IPv6, a GID of InfiniBand |
 //! | domain | the objects that all connections of a device share |
 //! | lane | the objects that the connections of one completion vector share on the path of a Call |
 //! | page region | the pages of one Call or Reply, and their DMA mapping |

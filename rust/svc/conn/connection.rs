@@ -68,8 +68,8 @@ use support::{
     figure::Figure,
     ring::Refused,
     trace,
-    workqueue::OwnedQueue, //
-    RateLimit,
+    workqueue::OwnedQueue,
+    RateLimit, //
 };
 use svcrdma_proto::{
     cm::Peer,

@@ -258,8 +258,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep, and waits a little for
-    /// memory.
+    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep, for 0.2 seconds if memory is
+    /// short.
     ///
     /// # Errors
     ///

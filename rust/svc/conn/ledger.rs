@@ -52,15 +52,10 @@ impl Ledger {
     /// Creates the ledger of a connection without Calls, whose client may send `allowed` Calls before
     /// the first Reply.
     pub(super) fn new(arrivals: Arrivals, allowed: u32, space: Space, tally: Enrolled) -> Self {
-        let requested = Figure::default();
-        requested.set(arrivals.requested);
-        let first = allowed;
-        let allowed = Figure::default();
-        allowed.set(first);
         Self {
             calls: Figure::default(),
-            requested,
-            allowed,
+            requested: Figure::new(arrivals.requested),
+            allowed: Figure::new(allowed),
             space,
             contexts: Bay::new(),
             tally,

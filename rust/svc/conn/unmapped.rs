@@ -3,9 +3,9 @@
 //! Shortages of DMA mappings: bounce buffers or IOMMU addresses are used up for some time.
 //!
 //! A Read or a Reply whose memory cannot be mapped waits in the send queue, and all work behind it.
-//! Completions map it when the connection has work in flight; the work item of the endpoint tries
-//! again every [`PAUSE`] besides, as others may use up what is lacking. The connection is closed
-//! only if mapping fails for `stall_seconds`.
+//! Each completion of the connection tries to map it. The work item of the endpoint tries every
+//! [`PAUSE`] besides, because other connections and other drivers may hold the mappings. The
+//! connection is closed if mapping fails for `stall_seconds`.
 
 use super::endpoint::Endpoint;
 use crate::svc::{
@@ -19,7 +19,7 @@ use kernel::{
     time::{
         delay::fsleep,
         Delta, //
-    }, //
+    },
 };
 use rdma::send_queue::Stop;
 
@@ -33,21 +33,23 @@ const TRIES: u32 = 200;
 const REPLY_TRIES: u32 = 40;
 
 impl Endpoint {
-    /// Counts that work waits for memory to be mapped, and queues the work that tries again.
+    /// Counts that work begins to wait for memory to be mapped, and queues the work item that tries
+    /// again.
     #[cold]
     #[inline(never)]
     pub(super) fn map_later(&self) {
-        if !self.is_unmapped.xchg(true, Relaxed) {
+        // `map_again` clears the flag before each try, and counts the tries of one wait.
+        if !self.is_unmapped.xchg(true, Relaxed) && self.mapping_tries.get() == 0 {
             self.connection.counters.mapping_waits.inc();
         }
-        // There is none once the connection is closing, which ends all work.
+        // A connection that closes ends all of its work, and has no endpoint any more.
         if let Some(endpoint) = self.connection.endpoint() {
             endpoint.grow_later();
         }
     }
 
-    /// Tries to map the memory that work waits for, after a pause. Closes the connection if that
-    /// takes too long. May sleep.
+    /// Pauses, and tries to map the memory that work waits for. Closes the connection if that has
+    /// failed for too long. Sleeps.
     pub(super) fn map_again(&self) {
         fsleep(PAUSE);
         self.is_unmapped.store(false, Relaxed);
@@ -63,7 +65,7 @@ impl Endpoint {
         }
     }
 
-    /// Makes a reply context. In an nfsd thread; may sleep, and waits a little for memory.
+    /// Makes a reply context. In an nfsd thread; may sleep, for 0.2 seconds if memory is short.
     ///
     /// # Errors
     ///

@@ -160,9 +160,8 @@ fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
     call.sink.take()
 }
 
-/// Lays the Call out over `sink`, and maps the sink for the device. If the device lacks room for that
-/// now, the Reads wait in the send queue, and the sink is mapped later. The Call owns the sink
-/// afterwards, also after an error.
+/// Lays the Call out over `sink`, and maps the sink for the device, now or when the Reads are posted.
+/// The Call owns the sink afterwards, also after an error.
 ///
 /// # Errors
 ///
@@ -172,19 +171,14 @@ fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
     sink.stream_mut().lay_flat(state.layout.sink_len() as usize);
     let view = state.header.view(message);
     state.cursor.set(ReadCursor::new(&state.layout, &view));
-    let mapped = endpoint
-        .lane
-        .with_pd(|pd| sink.map(pd, Direction::FromDevice));
+    let mapped = endpoint.lane.map(&mut sink, Direction::FromDevice);
     state.sink = Some(sink);
-    match mapped {
-        Err(ENOMEM) => Ok(()),
-        mapped => mapped,
-    }
+    mapped
 }
 
 /// Copies the inline parts of `call` to its sink, and zeroes the XDR pads. The sink must not be mapped
-/// for the device, which may write it as a whole: memory that was mapped for that keeps nothing of what
-/// the processor has written before.
+/// for the device: unmapping memory that a device writes may overwrite what the CPU has written
+/// before.
 fn complete(call: &mut Call) {
     let (message, state) = call.parts_mut();
     let Some(sink) = &mut state.sink else {

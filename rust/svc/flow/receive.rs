@@ -101,8 +101,8 @@ fn malformed(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
 }
 
 /// Takes a credit for a Call that requests `requested` credits. Returns false, and closes the
-/// connection, if the client has overrun its grant: it would go on, and its messages would wait for
-/// Receive buffers that are never posted.
+/// connection, if the client has overrun its grants. A client that overruns has more messages on the
+/// way than Receive buffers are posted, and would repeat them without end.
 #[inline]
 fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> bool {
     let counted = endpoint.ledger.on_call(requested);

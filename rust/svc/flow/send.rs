@@ -162,8 +162,7 @@ fn refuse(endpoint: &Endpoint, reply: &mut Reply, xid: u32, len: u32) {
 }
 
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
-/// maps them for the device. If the device lacks room for that now, the Reply waits in the send
-/// queue, and the pages are mapped later.
+/// maps them for the device, now or when the Reply is posted.
 fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result<KBox<PageRegion>> {
     let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
     let mut pages = match taken.spare {
@@ -171,14 +170,9 @@ fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result
         None => domain.page_region(lane, results.result_pages())?,
     };
     let range = taken.range.start as usize..taken.range.end as usize;
-    let is_taken = results.take_result(range, pages.stream_mut());
-    let is_mapped = is_taken.and_then(|()| {
-        let mapped = lane.with_pd(|pd| pages.map(pd, Direction::ToDevice));
-        mapped.or_else(|e| match e {
-            ENOMEM => Ok(()),
-            e => Err(e),
-        })
-    });
+    let is_mapped = results
+        .take_result(range, pages.stream_mut())
+        .and_then(|()| lane.map(&mut pages, Direction::ToDevice));
     match is_mapped {
         Ok(()) => Ok(pages),
         Err(e) => {
@@ -217,7 +211,8 @@ pub(crate) fn answer(endpoint: &Endpoint, answer: Answer, mut call: Call) {
     }
 }
 
-/// Queues the RDMA_ERROR for the next Call that waits for one, because `reply` was sent.
+/// Takes `reply` back, which was sent, and queues the RDMA_ERROR for the next Call that waits for
+/// one.
 ///
 /// # Context
 ///
@@ -230,7 +225,7 @@ pub(crate) fn next_answer(endpoint: &Endpoint, reply: KBox<Reply>) {
     }
 }
 
-/// Queues the RDMA_ERROR that a Call is to be answered with.
+/// Queues the RDMA_ERROR with which a Call is answered.
 fn send_answer(endpoint: &Endpoint, (mut reply, call): Next) {
     endpoint.connection.counters.error_replies.inc();
     reply.set_error(call.answer.unwrap_or(Answer::Drop));

@@ -63,6 +63,7 @@ use rdma::{
         Share, //
     },
     device::Pd,
+    dma::Direction,
     page_region::PageRegion, //
 };
 use waiter::Waiter;
@@ -148,14 +149,18 @@ impl Lane {
         self.cache.lock().pd.clone().ok_or(ENODEV)
     }
 
-    /// Calls `f` with the protection domain. In any process context.
+    /// Maps `page_region` for the device. If the device lacks room for that now, the send queue maps
+    /// the region later, when it posts the work. In any process context.
     ///
     /// # Errors
     ///
     /// - `ENODEV` if the lane is retired.
-    /// - Any error of `f`.
-    pub(crate) fn with_pd<R>(&self, f: impl FnOnce(Arc<Pd>) -> Result<R>) -> Result<R> {
-        f(self.pd()?)
+    /// - `EINVAL` as for [`PageRegion::map`].
+    pub(crate) fn map(&self, page_region: &mut PageRegion, direction: Direction) -> Result {
+        match page_region.map(self.pd()?, direction) {
+            Err(ENOMEM) => Ok(()),
+            mapped => mapped,
+        }
     }
 
     /// Takes an idle sink with `pages` pages. In any process context.

@@ -2,8 +2,8 @@
 
 //! Admission: the decision whether a connect request may wait to be accepted.
 //!
-//! The connections that wait at a listener are counted by their source, which is what an attacker
-//! has to pay for: see [`svcrdma_proto::source`]. When all places are taken, the newest connection
+//! The connections that wait at a listener are counted by their source ([`svcrdma_proto::source`]),
+//! because an attacker has to pay for each further source. When all places are taken, the newest connection
 //! of the most frequent source gives way. So whoever fills a listener loses a place to each peer
 //! that comes from elsewhere.
 

@@ -89,7 +89,7 @@ proptest! {
             let expected = prefixes.iter().any(|(prefix, len)| model(*prefix, *len, address));
             prop_assert_eq!(list.contains(address), expected, "{} in {}", address, list);
         }
-        // What is shown is read as the same list.
+        // The text of a list is parsed as the same list.
         prop_assert_eq!(parse(&list.to_string()), Ok(list));
     }
 
