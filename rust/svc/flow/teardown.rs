@@ -72,8 +72,9 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     if let Some(reply) = endpoint.answers.close() {
         connection.domain.pool.put_reply(reply);
     }
-    while let Some(call) = endpoint.answers.give_up() {
-        discard(connection, call);
+    // Not counted as dropped Calls: most of these messages are no Calls.
+    while let Some(message) = endpoint.answers.give_up() {
+        drop(message);
     }
     while let Some(call) = endpoint.take_unread() {
         discard(connection, call);
