@@ -291,7 +291,9 @@ impl Endpoint {
                 }
                 self.ledger.contexts.put(reply)
             }
-            Kind::Answer | Kind::Callback => Some(reply),
+            // The connection has one, which ends with it.
+            Kind::Answer => None,
+            Kind::Callback => Some(reply),
         };
         if let Some(reply) = kept {
             pool.put_reply(reply);

@@ -26,6 +26,7 @@ use crate::svc::{
         work::Work, //
     },
     lane::reply::{
+        Kind,
         Reply,
         Taken, //
     },
@@ -221,7 +222,7 @@ pub(crate) fn next_answer(endpoint: &Endpoint, reply: KBox<Reply>) {
     match endpoint.answers.next(reply) {
         Ok(Some(next)) => send_answer(endpoint, next),
         Ok(None) => {}
-        Err(reply) => endpoint.connection.domain.pool.put_reply(reply),
+        Err(reply) => endpoint.put_reply(reply),
     }
 }
 
@@ -257,8 +258,12 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
 #[inline(never)]
 fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
     endpoint.send_queue.with_state(Account::on_refused);
-    if let Work::Reply(reply) | Work::Late(reply, _) = work {
-        endpoint.connection.domain.pool.put_reply(reply);
+    match work {
+        Work::Reply(reply) | Work::Late(reply, _) if reply.kind() != Kind::Answer => {
+            endpoint.connection.domain.pool.put_reply(reply);
+        }
+        // The context for error Replies ends with the connection.
+        _ => {}
     }
     Granted::default()
 }

@@ -69,9 +69,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
         .send_queue
         .shut(|work| finish(borrow, work, Outcome::Flushed));
     endpoint.trim_replies(true);
-    if let Some(reply) = endpoint.answers.close() {
-        connection.domain.pool.put_reply(reply);
-    }
+    drop(endpoint.answers.close());
     // Not counted as dropped Calls: most of these messages are no Calls.
     while let Some(message) = endpoint.answers.give_up() {
         drop(message);
