@@ -117,6 +117,14 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
         first.iter().chain(wrapped).flatten()
     }
 
+    /// Returns all items to be changed, in no particular order.
+    pub fn iter_mut<'a>(&'a mut self) -> impl Iterator<Item = &'a mut T>
+    where
+        T: 'a,
+    {
+        self.slots.iter_mut().flatten()
+    }
+
     /// Returns the first item.
     pub fn front_mut(&mut self) -> Option<&mut T> {
         self.slots.get_mut(self.head)?.as_mut()
@@ -154,6 +162,18 @@ mod tests {
         assert_eq!(
             [(); 4].map(|()| ring.pop()),
             [Some(1), Some(3), Some(5), None]
+        );
+    }
+
+    #[test]
+    fn all_items_can_be_changed() {
+        let mut ring = ring(3);
+        assert_eq!((ring.push(0), ring.pop()), (Ok(()), Some(0)));
+        assert!((1..=3).all(|item| ring.push(item).is_ok()));
+        ring.iter_mut().for_each(|item| *item *= 10);
+        assert_eq!(
+            [(); 4].map(|()| ring.pop()),
+            [Some(10), Some(20), Some(30), None]
         );
     }
 

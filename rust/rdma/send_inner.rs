@@ -85,6 +85,8 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     front: Option<Job<W>>,
     /// Work that waits behind `front`; nothing if that is `None`.
     waiting: Ring<Job<W>>,
+    /// True if the memory of `front` could not be mapped. Work in `waiting` has no memory mapped then.
+    is_unmapped: bool,
     progress: Progress,
     /// Seconds since the creation, as counted by ticks.
     now: u32,
@@ -114,6 +116,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             slots: Slots::new(depth)?,
             front: None,
             waiting: Ring::with_capacity(waiting)?,
+            is_unmapped: false,
             progress: Progress::new(),
             now: 0,
             state,
@@ -216,7 +219,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Makes `job` wait. Gives the work back if there is no room.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, job: Job<W>) -> Result<Stop, Refused<W>> {
+    fn wait(&mut self, mut job: Job<W>) -> Result<Stop, Refused<W>> {
+        if self.is_unmapped {
+            job.work.unmap();
+        }
         let pushed = self.waiting.push(job);
         pushed.map_err(|job| Refused::Full(job.work))?;
         Ok(match self.gate {
@@ -330,12 +336,25 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             return Step::Stop(Stop::Idle);
         };
         match job.work.map(qp.pd()) {
-            Ok(true) => self.step(job),
+            Ok(true) => {
+                self.is_unmapped = false;
+                self.step(job)
+            }
             // The work will never fit: it needs more scatter/gather entries than the device takes.
             Ok(false) => self.fail(E2BIG),
-            Err(ENOMEM) => Step::Stop(Stop::Unmapped),
+            Err(ENOMEM) => self.give_back_mappings(),
             Err(e) => self.fail(e),
         }
+    }
+
+    /// Unmaps the memory of all work behind the front, whose memory could not be mapped. Otherwise
+    /// work that is posted after the front could hold all that the front needs.
+    #[cold]
+    fn give_back_mappings(&mut self) -> Step {
+        if !core::mem::replace(&mut self.is_unmapped, true) {
+            self.waiting.iter_mut().for_each(|job| job.work.unmap());
+        }
+        Step::Stop(Stop::Unmapped)
     }
 
     /// Fills the slots of `count` work requests, which begin with `first`. The last one is

@@ -99,6 +99,10 @@ impl From<bool> for Built {
 ///         self.result.map_if_needed(pd, Direction::ToDevice)
 ///     }
 ///
+///     fn unmap(&mut self) {
+///         self.result.unmap();
+///     }
+///
 ///     fn awaits_completion(&self) -> bool {
 ///         true // The pages of the result.
 ///     }
@@ -137,6 +141,11 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// - `ENOMEM` if the memory cannot be mapped now. The work waits.
     /// - Any other error. Nothing more is posted.
     fn map(&mut self, pd: &Arc<Pd>) -> Result<bool>;
+
+    /// Unmaps all memory of the work, none of which is posted. It is mapped again by [`Self::map`].
+    ///
+    /// Called for work that waits behind work whose memory cannot be mapped.
+    fn unmap(&mut self);
 
     /// Notes that the work is queued, and will be given back. It may still change here.
     fn on_queued(&mut self, state: &mut Self::State) -> Self::Queued;

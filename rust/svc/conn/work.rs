@@ -78,6 +78,17 @@ impl work::Work for Work {
         }
     }
 
+    fn unmap(&mut self) {
+        match self {
+            Work::Read(call) => {
+                if let Some(sink) = &mut call.sink {
+                    sink.unmap();
+                }
+            }
+            Work::Reply(reply) | Work::Late(reply, _) => reply.unmap(),
+        }
+    }
+
     #[inline]
     fn on_queued(&mut self, account: &mut Account) -> Granted {
         match self {

@@ -229,6 +229,13 @@ impl Reply {
         }
     }
 
+    /// Unmaps the pages. No work request that names them is posted.
+    pub(crate) fn unmap(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            pages.unmap();
+        }
+    }
+
     /// Adds the RDMA Writes and then the Send to the chain, which may have at most `room` work
     /// requests afterwards.
     #[inline]
