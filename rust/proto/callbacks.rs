@@ -95,13 +95,13 @@ impl<const MOST: usize> Unanswered<MOST> {
     fn slot(&mut self, patience: u32) -> Option<&mut Option<Call>> {
         let is_free = self.calls.iter().flatten().count() < self.granted;
         let age = |slot: &Option<Call>| slot.map(|call| call.age);
-        match is_free {
-            true => self.calls.iter_mut().find(|slot| slot.is_none()),
-            false => self
-                .calls
+        if is_free {
+            self.calls.iter_mut().find(|slot| slot.is_none())
+        } else {
+            self.calls
                 .iter_mut()
                 .max_by_key(|slot| age(slot))
-                .filter(|slot| age(slot) > Some(patience)),
+                .filter(|slot| age(slot) > Some(patience))
         }
     }
 

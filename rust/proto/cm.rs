@@ -63,9 +63,10 @@ impl Peer {
     /// 8797, section 4.1).
     pub fn private_data(&self) -> [u8; LEN] {
         let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
-        let flags = match self.remote_invalidation {
-            true => REMOTE_INVALIDATION,
-            false => 0,
+        let flags = if self.remote_invalidation {
+            REMOTE_INVALIDATION
+        } else {
+            0
         };
         let (send, receive) = (code(self.send), code(self.receive));
         [m0, m1, m2, m3, VERSION, flags, send, receive]

@@ -84,9 +84,10 @@ fn is_later(a: u32, b: u32) -> bool {
 /// Returns the larger one of two numbers of Calls that wrap around.
 #[inline]
 fn later(a: u32, b: u32) -> u32 {
-    match is_later(a, b) {
-        true => a,
-        false => b,
+    if is_later(a, b) {
+        a
+    } else {
+        b
     }
 }
 
@@ -299,9 +300,10 @@ impl Credits {
     /// next Replies grant less, and the client needs fewer buffers once it knows. Returns the
     /// number of credits that should be backed.
     pub fn look(&mut self, arrivals: Arrivals) -> u32 {
-        let wanted = match self.is_used(arrivals) {
-            true => self.wanted(arrivals),
-            false => self.shrink(),
+        let wanted = if self.is_used(arrivals) {
+            self.wanted(arrivals)
+        } else {
+            self.shrink()
         };
         self.has_asked = false;
         self.looked = arrivals.calls;

@@ -128,9 +128,10 @@ pub fn decode<'m>(message: &'m [u8], header: &'m mut Header) -> Result<Received<
 /// answer each other without end. An error about a message of the server has the server's version.
 fn error(fixed: &Fixed, reader: &mut Reader<'_>) -> Result<Received<'static>, Reason> {
     let is_known = report::is_known(reader)?;
-    Ok(match is_known && fixed.version == VERSION {
-        true => Received::Error { xid: fixed.xid },
-        false => Received::Ignored,
+    Ok(if is_known && fixed.version == VERSION {
+        Received::Error { xid: fixed.xid }
+    } else {
+        Received::Ignored
     })
 }
 

@@ -12,9 +12,10 @@ impl View<'_> {
     /// others itself.
     #[inline]
     pub fn invalidatable(&self) -> Option<u32> {
-        match self.header().has_chunks() {
-            true => self.find_invalidatable(),
-            false => None,
+        if self.header().has_chunks() {
+            self.find_invalidatable()
+        } else {
+            None
         }
     }
 

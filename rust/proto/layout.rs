@@ -48,9 +48,10 @@ pub const SPLIT_MIN: u32 = 1024;
 /// - [`Reason::TooLarge`]: the Call needs more than `max_pages` pages.
 #[inline]
 pub fn plan(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
-    match view.is_whole() && view.inline_len() >= MIN_RPC {
-        true => Ok(Layout::Inline),
-        false => plan_any(view, max_pages),
+    if view.is_whole() && view.inline_len() >= MIN_RPC {
+        Ok(Layout::Inline)
+    } else {
+        plan_any(view, max_pages)
     }
 }
 
@@ -74,9 +75,10 @@ fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
             len: measure(view, max_pages)?,
         },
     };
-    match layout.pages() > max_pages {
-        true => Err(Reason::TooLarge),
-        false => Ok(layout),
+    if layout.pages() > max_pages {
+        Err(Reason::TooLarge)
+    } else {
+        Ok(layout)
     }
 }
 
@@ -87,9 +89,10 @@ fn inline(view: &View<'_>) -> Result<Layout, Reason> {
     if view.reads().any(|read| read.position > len) {
         return Err(Reason::Beyond);
     }
-    match len < MIN_RPC {
-        true => Err(Reason::Empty),
-        false => Ok(Layout::Inline),
+    if len < MIN_RPC {
+        Err(Reason::Empty)
+    } else {
+        Ok(Layout::Inline)
     }
 }
 
@@ -137,8 +140,9 @@ fn measure(view: &View<'_>, max_pages: u32) -> Result<u32, Reason> {
             return Err(Reason::TooLarge);
         }
     }
-    match len < MIN_RPC {
-        true => Err(Reason::Empty),
-        false => Ok(len),
+    if len < MIN_RPC {
+        Err(Reason::Empty)
+    } else {
+        Ok(len)
     }
 }

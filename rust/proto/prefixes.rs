@@ -116,9 +116,10 @@ impl fmt::Display for Prefix {
 #[inline]
 fn number(text: &str) -> Result<u32, Invalid> {
     // `parse()` takes a sign, too.
-    match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse().map_err(|_| Invalid),
-        false => Err(Invalid),
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().map_err(|_| Invalid)
+    } else {
+        Err(Invalid)
     }
 }
 
@@ -149,9 +150,10 @@ impl<S: Deref<Target = [Prefix]>> Prefixes<S> {
         }
         words.try_for_each(|word| push(&mut list, Prefix::parse(word)?))?;
         let list = Self(list);
-        match list.0.is_empty() || list.len() >= MAX_TEXT {
-            true => Err(Invalid.into()),
-            false => Ok(list),
+        if list.0.is_empty() || list.len() >= MAX_TEXT {
+            Err(Invalid.into())
+        } else {
+            Ok(list)
         }
     }
 

@@ -137,9 +137,10 @@ impl ReadList {
     fn compare_all(&mut self, message: &[u8]) {
         let is_sorted = self.iter(message).is_sorted_by_key(|read| read.position);
         // INVARIANT: All elements were compared.
-        self.order = match is_sorted {
-            true => Order::Ascending,
-            false => Order::Unsorted,
+        self.order = if is_sorted {
+            Order::Ascending
+        } else {
+            Order::Unsorted
         };
     }
 
@@ -199,9 +200,10 @@ impl ReadList {
         }
         let before = Some(ReadChunk::default());
         let mut chunks = successors(before, |chunk| self.next_chunk(message, chunk)).skip(1);
-        match self.order == Order::Unsorted && chunks.nth(MAX_UNSORTED_CHUNKS).is_some() {
-            true => Err(Reason::TooMany),
-            false => Ok(()),
+        if self.order == Order::Unsorted && chunks.nth(MAX_UNSORTED_CHUNKS).is_some() {
+            Err(Reason::TooMany)
+        } else {
+            Ok(())
         }
     }
 

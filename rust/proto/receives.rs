@@ -123,9 +123,10 @@ impl Supply {
             return Next::Spare;
         }
         self.waiting = self.waiting.saturating_add(1);
-        match self.waiting >= self.batch {
-            true => Next::Post,
-            false => Next::Wait,
+        if self.waiting >= self.batch {
+            Next::Post
+        } else {
+            Next::Wait
         }
     }
 

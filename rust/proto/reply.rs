@@ -117,9 +117,10 @@ impl ReplyPlan {
         let (mut chunks, mut end) = (view.writes(), 0);
         let mut payloads = payloads.into_iter();
         let fits = payloads.all(|payload| self.assign(&mut chunks, &mut end, payload).is_some());
-        self.form = match fits {
-            true => self.choose(view, limit),
-            false => Form::Refused,
+        self.form = if fits {
+            self.choose(view, limit)
+        } else {
+            Form::Refused
         };
         if self.form == Form::Refused {
             *self = Self::default();
@@ -266,9 +267,10 @@ fn header_len(view: &View<'_>) -> u32 {
 /// Returns [`Reason::ReplyHeader`] if it does not fit.
 #[inline]
 pub fn check_header(view: &View<'_>, limit: u32) -> Result<(), DecodeError> {
-    match header_len(view) <= limit {
-        true => Ok(()),
-        false => Err(view.refuse(Reason::ReplyHeader)),
+    if header_len(view) <= limit {
+        Ok(())
+    } else {
+        Err(view.refuse(Reason::ReplyHeader))
     }
 }
 

@@ -85,10 +85,11 @@ impl<T, S: DerefMut<Target = [Option<T>]>> Ring<S> {
             let Some(item) = self.pop() else {
                 return;
             };
-            match is_gone(&item) {
-                true => gone(item),
+            if is_gone(&item) {
+                gone(item)
+            } else {
                 // `pop()` has made room.
-                false => drop(self.push(item)),
+                drop(self.push(item))
             }
         }
     }

@@ -60,9 +60,10 @@ impl Queue {
     /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls
     /// that have waited for [`INTERVALS`].
     pub fn look(&mut self, waiting: u32) -> u32 {
-        self.still = match self.seen == self.left {
-            true => self.still.saturating_add(1),
-            false => 0,
+        self.still = if self.seen == self.left {
+            self.still.saturating_add(1)
+        } else {
+            0
         };
         self.seen = self.left;
         let late = self.mark.wrapping_sub(self.left);
@@ -77,18 +78,20 @@ impl Queue {
         } else {
             self.looks = self.looks.saturating_add(1);
         }
-        match self.looks > INTERVALS {
-            true => late,
-            false => 0,
+        if self.looks > INTERVALS {
+            late
+        } else {
+            0
         }
     }
 
     /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at
     /// the last look, no Call had left the queue for [`INTERVALS`].
     pub fn patience(&self) -> u32 {
-        match self.still >= INTERVALS {
-            true => 0,
-            false => PATIENCE,
+        if self.still >= INTERVALS {
+            0
+        } else {
+            PATIENCE
         }
     }
 
@@ -137,9 +140,10 @@ impl Holder {
             .saturating_mul(u64::from(per_second))
             .saturating_mul(u64::from(seconds));
         let is_unserved = in_time < had.saturating_mul(u64::from(INTERVALS));
-        self.unserved = match self.looks > INTERVALS && is_unserved {
-            true => self.unserved.saturating_add(1),
-            false => 0,
+        self.unserved = if self.looks > INTERVALS && is_unserved {
+            self.unserved.saturating_add(1)
+        } else {
+            0
         };
         self.unserved
     }

@@ -128,9 +128,10 @@ impl Places {
             return Admission::Free;
         }
         let (index, most) = most_frequent(waiting);
-        match most > of_new.saturating_add(1) {
-            true => Admission::Instead(index),
-            false => Admission::Full,
+        if most > of_new.saturating_add(1) {
+            Admission::Instead(index)
+        } else {
+            Admission::Full
         }
     }
 }

@@ -108,9 +108,10 @@ impl SqSlots {
             // Does not wrap, as `slot` is less than `oldest`, which is less than `depth`.
             None => self.depth.wrapping_sub(self.oldest).wrapping_add(slot),
         };
-        match before < self.outstanding {
-            true => before.saturating_add(1),
-            false => 0,
+        if before < self.outstanding {
+            before.saturating_add(1)
+        } else {
+            0
         }
     }
 
@@ -168,10 +169,11 @@ impl Signals {
     #[inline]
     pub fn next(&mut self, must: bool) -> bool {
         let signalled = must || self.unsignalled >= Self::MAX_UNSIGNALLED;
-        self.unsignalled = match signalled {
-            true => 0,
+        self.unsignalled = if signalled {
+            0
+        } else {
             // At most `MAX_UNSIGNALLED`.
-            false => self.unsignalled.wrapping_add(1),
+            self.unsignalled.wrapping_add(1)
         };
         signalled
     }

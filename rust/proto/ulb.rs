@@ -59,9 +59,10 @@ enum State {
 /// Returns [`Reason::Ineligible`] if a Read chunk holds another item.
 #[inline]
 pub fn check_inline(view: &View<'_>) -> Result<(), DecodeError> {
-    match view.is_whole() {
-        true => Ok(()),
-        false => check_reduced(view),
+    if view.is_whole() {
+        Ok(())
+    } else {
+        check_reduced(view)
     }
 }
 

@@ -387,12 +387,11 @@ impl ChainBuffers {
         }
         let copied = self.copy(&run);
         let max = start.saturating_add(room);
-        let rest = match is_all {
-            true => 0,
-            false => {
-                let at = at.saturating_add(copied);
-                self.gather(page_region, direction, at..range.end, max)
-            }
+        let rest = if is_all {
+            0
+        } else {
+            let at = at.saturating_add(copied);
+            self.gather(page_region, direction, at..range.end, max)
         };
         self.entries(start, copied.saturating_add(rest))
     }

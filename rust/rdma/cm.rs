@@ -104,10 +104,11 @@ impl<'a> Request<'a> {
     unsafe fn from_raw(param: *const bindings::rdma_conn_param) -> Self {
         // SAFETY: By the safety requirements of this function.
         let (data, len) = unsafe { ((*param).private_data, (*param).private_data_len) };
-        let private = match data.is_null() {
-            true => &[],
+        let private = if data.is_null() {
+            &[]
+        } else {
             // SAFETY: By the safety requirements of this function there are `len` bytes at `data`.
-            false => unsafe { core::slice::from_raw_parts(data.cast::<u8>(), usize::from(len)) },
+            unsafe { core::slice::from_raw_parts(data.cast::<u8>(), usize::from(len)) }
         };
         Self {
             private,

@@ -247,9 +247,10 @@ impl Mapping {
     /// Returns the position of the segment with byte `at`, from the segment `last` on if that is
     /// not behind the byte.
     fn seek(&self, last: Position, at: usize) -> Option<Position> {
-        let mut position = match last.start <= at {
-            true => last,
-            false => Position::default(),
+        let mut position = if last.start <= at {
+            last
+        } else {
+            Position::default()
         };
         for segment in self.segments.get(position.index..self.count)? {
             // No overflow, because all segments have fewer than 2^32 bytes.

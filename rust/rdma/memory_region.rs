@@ -59,9 +59,10 @@ impl Kind {
     /// work requests can register (fast registration).
     pub fn new(limits: &Limits) -> Option<Self> {
         // An iWARP device handles the response to a Read like a Write of the peer.
-        let remote = match limits.iwarp {
-            true => bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE,
-            false => 0,
+        let remote = if limits.iwarp {
+            bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+        } else {
+            0
         };
         let pages = limits.max_mr_pages.min(MAX_PAGES);
         (limits.mem_mgt_extensions && pages > 0).then_some(Self {

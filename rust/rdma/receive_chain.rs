@@ -54,10 +54,11 @@ impl<S: State> ReceiveChain<S> {
         // SAFETY: `wr` belongs to the buffer, which nobody else uses.
         unsafe { (*wr).next = null_mut() };
         // INVARIANT: `wr` is the work request of a live buffer, and the last one of the list.
-        match self.first.is_null() {
-            true => self.first = wr,
+        if self.first.is_null() {
+            self.first = wr
+        } else {
             // SAFETY: `last` is valid by the type invariant, as the list is not empty.
-            false => unsafe { (*self.last).next = wr },
+            unsafe { (*self.last).next = wr }
         }
         self.last = wr;
     }

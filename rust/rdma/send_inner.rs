@@ -304,9 +304,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // more time for each piece.
         let since = job.since.unwrap_or(self.now);
         let signal = !is_whole || self.signals.next(job.work.awaits_completion());
-        match is_whole {
-            true => job.work.on_built(&mut self.state),
-            false => job.since = Some(since),
+        if is_whole {
+            job.work.on_built(&mut self.state)
+        } else {
+            job.since = Some(since)
         }
         let Some(first) = self.queue.post(count) else {
             return self.fail(EINVAL);
@@ -321,9 +322,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             return self.fail(e);
         }
         W::on_posted(&mut self.state, count, read);
-        match is_whole {
-            true => Step::Whole(last),
-            false => Step::Part,
+        if is_whole {
+            Step::Whole(last)
+        } else {
+            Step::Part
         }
     }
 
@@ -433,9 +435,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     pub(super) fn complete(&mut self, completion: &Completion) -> (Option<W>, Stop) {
         let work = self.retire(completion);
         self.progress.set_awaited(self.slots.is_any_awaited());
-        let stop = match completion.is_spent() {
-            true => self.resume(),
-            false => Stop::Idle,
+        let stop = if completion.is_spent() {
+            self.resume()
+        } else {
+            Stop::Idle
         };
         (work, stop)
     }

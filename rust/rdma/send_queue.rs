@@ -166,9 +166,10 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     /// more was posted. Failed and flushed work is given back by [`Self::shut`] instead.
     #[inline]
     pub fn complete(&self, completion: &Completion) -> Option<(Option<W>, Stop)> {
-        match completion.is_spent() {
-            true => None,
-            false => Some(self.with_inner(|inner| inner.complete(completion))),
+        if completion.is_spent() {
+            None
+        } else {
+            Some(self.with_inner(|inner| inner.complete(completion)))
         }
     }
 

@@ -28,9 +28,10 @@ pub enum Built {
 impl From<bool> for Built {
     /// Converts the answer to "does the chain contain the last work request?".
     fn from(is_all: bool) -> Self {
-        match is_all {
-            true => Self::All,
-            false => Self::More,
+        if is_all {
+            Self::All
+        } else {
+            Self::More
         }
     }
 }

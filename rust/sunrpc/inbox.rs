@@ -177,9 +177,10 @@ impl<T: Send> Inbox<T> {
         if inner.closed {
             return Err(Refused::Closed(item));
         }
-        let chosen = match inner.items.is_full() {
-            true => choose(&inner.items, &item),
-            false => None,
+        let chosen = if inner.items.is_full() {
+            choose(&inner.items, &item)
+        } else {
+            None
         };
         let gone = chosen.and_then(|index| inner.items.remove(index));
         match inner.push(item, self.flag) {

@@ -235,9 +235,10 @@ impl<'a> Results<'a> {
         let end = first.saturating_add(self.data_pages());
         self.refill_before(end);
         let data = range.start >= parts.head && range.end <= parts.head.saturating_add(parts.pages);
-        let [head, tail] = match data {
-            true => [parts.head, parts.tail].map(Part::nowhere),
-            false => self.take_head(&parts, stream)?,
+        let [head, tail] = if data {
+            [parts.head, parts.tail].map(Part::nowhere)
+        } else {
+            self.take_head(&parts, stream)?
         };
         let start = stream.len().saturating_mul(PAGE_SIZE);
         self.move_pages(first..end, stream)?;

@@ -242,9 +242,10 @@ impl Stream {
     /// Returns the number of pages that were lost. May sleep.
     #[inline]
     pub fn renew(&mut self) -> usize {
-        match self.fresh {
-            true => 0,
-            false => self.replace_shared(),
+        if self.fresh {
+            0
+        } else {
+            self.replace_shared()
         }
     }
 

@@ -247,9 +247,10 @@ impl Files for Counters {
     fn files(&self) -> Result<KVec<Entry<'_>>> {
         let mut files = KVec::new();
         self.add_to(&mut files)?;
-        let (counters, limits) = match self.namespace.is_initial {
-            true => (HOST_COUNTERS, settings::LIMITS),
-            false => (&[] as &[_], settings::SHOWN_LIMITS),
+        let (counters, limits) = if self.namespace.is_initial {
+            (HOST_COUNTERS, settings::LIMITS)
+        } else {
+            (&[] as &[_], settings::SHOWN_LIMITS)
         };
         for entry in [counters, limits].iter().copied().flatten() {
             files.push(*entry, GFP_KERNEL)?;

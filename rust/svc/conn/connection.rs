@@ -245,9 +245,10 @@ impl Connection {
     pub(crate) fn bind(&self, channel: Channel) -> bool {
         let mut state = self.state.lock();
         let is_established = matches!(state.phase, Phase::Established(_));
-        let unbound = match is_established {
-            true => state.channel.replace(channel),
-            false => Some(channel),
+        let unbound = if is_established {
+            state.channel.replace(channel)
+        } else {
+            Some(channel)
         };
         drop(state);
         drop(unbound);
@@ -341,9 +342,10 @@ impl Connection {
             (Some(reason), _) => self.close(reason),
             (None, Some(endpoint)) => {
                 let is_silent = endpoint.ledger.calls() == 0;
-                match is_silent && waited > settings::FIRST_CALL_SECONDS.get() {
-                    true => self.close(CloseReason::Silent),
-                    false => endpoint.tick(seconds),
+                if is_silent && waited > settings::FIRST_CALL_SECONDS.get() {
+                    self.close(CloseReason::Silent)
+                } else {
+                    endpoint.tick(seconds)
                 }
             }
             (None, None) => {}

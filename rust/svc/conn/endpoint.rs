@@ -445,9 +445,10 @@ impl Endpoint {
     /// a shortage.
     fn patience(&self) -> u32 {
         let most = settings::STALL_SECONDS.get();
-        match self.keeps_read_pages() || self.keeps_reply_pages() {
-            true => most.min(settings::SHORTAGE_SECONDS.get()),
-            false => most,
+        if self.keeps_read_pages() || self.keeps_reply_pages() {
+            most.min(settings::SHORTAGE_SECONDS.get())
+        } else {
+            most
         }
     }
 

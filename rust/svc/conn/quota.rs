@@ -99,9 +99,10 @@ impl Quota {
     #[inline]
     pub(crate) fn take(&self, call: Call, pages: usize, share: impl Fn() -> usize) -> Charged {
         // Not before the Calls that wait already.
-        match !self.has_waiting.load(Relaxed) && self.charge(pages, share) {
-            true => Charged::Ready(call),
-            false => self.wait(call),
+        if !self.has_waiting.load(Relaxed) && self.charge(pages, share) {
+            Charged::Ready(call)
+        } else {
+            self.wait(call)
         }
     }
 
@@ -115,9 +116,10 @@ impl Quota {
         }
         // A full barrier: a thread that released pages before is seen by the next charge.
         self.has_waiting.xchg(true, Full);
-        match core::mem::replace(&mut line.starting, true) {
-            true => Charged::Waits,
-            false => Charged::Start,
+        if core::mem::replace(&mut line.starting, true) {
+            Charged::Waits
+        } else {
+            Charged::Start
         }
     }
 

@@ -25,9 +25,10 @@ impl Connection {
     /// Returns the standing of the peer. In any context.
     #[inline]
     pub(crate) fn standing(&self) -> Standing {
-        match self.is_validated.get() {
-            true => Standing::Validated,
-            false => Standing::Unvalidated,
+        if self.is_validated.get() {
+            Standing::Validated
+        } else {
+            Standing::Unvalidated
         }
     }
 

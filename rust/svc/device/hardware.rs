@@ -126,9 +126,10 @@ impl Hardware {
     ///
     /// `EOPNOTSUPP` if a capability is missing; the log names it.
     fn check(ib: &IbDevice, limits: &Limits, reads_into: ReadsInto) -> Result<Option<Kind>> {
-        let registers = match limits.iwarp || reads_into == ReadsInto::Registered {
-            true => Some(Kind::new(limits)),
-            false => None,
+        let registers = if limits.iwarp || reads_into == ReadsInto::Registered {
+            Some(Kind::new(limits))
+        } else {
+            None
         };
         let lacking = if let Some(None) = registers {
             "memory registration by work requests"

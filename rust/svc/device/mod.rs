@@ -157,9 +157,10 @@ impl Device {
     pub(crate) fn connection_counts(&self) -> (usize, usize) {
         let (mut connections, mut leaving) = (0usize, 0usize);
         self.domain.for_each(|connection| {
-            let count = match connection.is_leaving() {
-                true => &mut leaving,
-                false => &mut connections,
+            let count = if connection.is_leaving() {
+                &mut leaving
+            } else {
+                &mut connections
             };
             *count = count.saturating_add(1);
         });
@@ -193,9 +194,10 @@ impl Device {
             unanswered = unanswered.saturating_add(connection.snapshot().balance.unanswered);
         });
         self.unanswered.store(unanswered, Relaxed);
-        match self.domain.pool.check_reserve() {
-            true => self.domain.want_refill(),
-            false => self.domain.pool.trim(),
+        if self.domain.pool.check_reserve() {
+            self.domain.want_refill()
+        } else {
+            self.domain.pool.trim()
         }
         // An accept may hold the mutex for a long time. The watchdog must not wait for it.
         if let Some(state) = self.state.try_lock() {

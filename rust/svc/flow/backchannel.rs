@@ -104,9 +104,10 @@ pub(crate) fn received(endpoint: &Endpoint, reverse: &Reverse<'_>) {
         && endpoint.callbacks.on_answer(reverse.xid, granted)
         && complete(endpoint, reverse.xid, body, granted);
     endpoint.resume_callbacks();
-    match is_done {
-        true => endpoint.connection.counters.callback_replies.inc(),
-        false => endpoint.ignore(),
+    if is_done {
+        endpoint.connection.counters.callback_replies.inc()
+    } else {
+        endpoint.ignore()
     }
 }
 
@@ -125,12 +126,11 @@ pub(crate) fn refused(endpoint: &Endpoint, xid: u32) {
         && !callbacks.has_refused()
         && complete(endpoint, xid, &rpc::unavailable(xid), None);
     endpoint.resume_callbacks();
-    match is_told {
-        true => {
-            callbacks.set_refused();
-            endpoint.connection.counters.callbacks_refused.inc();
-        }
-        false => endpoint.ignore(),
+    if is_told {
+        callbacks.set_refused();
+        endpoint.connection.counters.callbacks_refused.inc();
+    } else {
+        endpoint.ignore()
     }
 }
 

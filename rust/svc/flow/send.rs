@@ -141,9 +141,10 @@ fn prepare(
         return Ok(None);
     }
     let inline = plan.inline_len();
-    let invalidate = match endpoint.thresholds.invalidate {
-        true => view.invalidatable(),
-        false => None,
+    let invalidate = if endpoint.thresholds.invalidate {
+        view.invalidatable()
+    } else {
+        None
     };
     let take = |results: Results<'_>, taken| take_pages(endpoint, results, taken);
     reply.set_results(&view, invalidate, endpoint.copies, results, take)?;
@@ -242,12 +243,11 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
     reply.has_credit = core::mem::replace(&mut call.has_credit, false);
     reply.most_credits = endpoint.most_credits();
     reply.received = call.received;
-    let submitted = match endpoint.send_queue.has_waiting() {
-        false => {
-            drop(call);
-            endpoint.submit(Work::Reply(reply))
-        }
-        true => endpoint.submit_any(Work::Late(reply, Cell::new(Some(call)))),
+    let submitted = if endpoint.send_queue.has_waiting() {
+        endpoint.submit_any(Work::Late(reply, Cell::new(Some(call))))
+    } else {
+        drop(call);
+        endpoint.submit(Work::Reply(reply))
     };
     endpoint.on_replied();
     submitted.unwrap_or_else(|work| put_back(endpoint, work))
@@ -276,19 +276,21 @@ fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
 /// `ENOTCONN` if the connection is closing, otherwise `ENOBUFS`.
 pub(crate) fn submit_call(endpoint: &Endpoint, mut call: KBox<Reply>) -> Result {
     call.has_credit = false;
-    let call = match endpoint.callbacks.begin() {
-        true => match endpoint.submit_any(Work::Reply(call)) {
+    let call = if endpoint.callbacks.begin() {
+        match endpoint.submit_any(Work::Reply(call)) {
             Err(Work::Reply(call)) => {
                 endpoint.callbacks.end();
                 call
             }
             _ => return Ok(()),
-        },
-        false => call,
+        }
+    } else {
+        call
     };
     endpoint.connection.domain.pool.put_reply(call);
-    match endpoint.connection.is_closing() {
-        true => Err(compat::enotconn()),
-        false => Err(compat::enobufs()),
+    if endpoint.connection.is_closing() {
+        Err(compat::enotconn())
+    } else {
+        Err(compat::enobufs())
     }
 }

@@ -95,12 +95,11 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
 fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
     let refused = {
         let mut state = connection.state.lock();
-        match state.has_peer {
-            true => {
-                state.waited = 0;
-                state.phase.leave(id).err()
-            }
-            false => Some(id),
+        if state.has_peer {
+            state.waited = 0;
+            state.phase.leave(id).err()
+        } else {
+            Some(id)
         }
     };
     // A refused id is dropped when this returns, after the lock was released: destroying an id

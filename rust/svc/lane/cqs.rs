@@ -85,9 +85,10 @@ impl Cqs {
         let mut cqs = self.list.lock();
         let mut i: usize = 0;
         while let Some(cq) = cqs.get(i) {
-            match cq.is_idle() {
-                true => drop(cqs.remove(i)),
-                false => i = i.saturating_add(1),
+            if cq.is_idle() {
+                drop(cqs.remove(i))
+            } else {
+                i = i.saturating_add(1)
             }
         }
     }

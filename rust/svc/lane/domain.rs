@@ -126,9 +126,12 @@ impl<C: Tenant> Domain<C> {
     /// them. In any process context.
     pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: Loan) {
         // A Call that parks after this check reclaims what the lane has kept.
-        let pages = || match self.pool.has_parked() {
-            true => 0,
-            false => ReadPages::now().device,
+        let pages = || {
+            if self.pool.has_parked() {
+                0
+            } else {
+                ReadPages::now().device
+            }
         };
         if let Some(sink) = lane.keep_sink(sink, pages) {
             self.return_sink(sink);
@@ -171,9 +174,10 @@ impl<C: Tenant> Domain<C> {
     /// Takes back a page region without pages, and starts parked Calls that need it. In any process
     /// context.
     pub(crate) fn put_page_region(&self, lane: &Lane, page_region: KBox<PageRegion>) {
-        let left = match self.pool.has_parked() {
-            true => Some(page_region),
-            false => lane.keep_empty(page_region),
+        let left = if self.pool.has_parked() {
+            Some(page_region)
+        } else {
+            lane.keep_empty(page_region)
         };
         if let Some(page_region) = left {
             self.pool.put_page_region(page_region);

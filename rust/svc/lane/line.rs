@@ -171,9 +171,10 @@ impl<W: Waiter> Line<W> {
         let budget = budget(self.standing, limits);
         let lent = self.lent.saturating_sub(self.idle);
         let share = budget.share(lent.saturating_add(self.demand));
-        match self.parked.len() < MAX_PARKED / 2 {
-            true => share.max(budget.least()),
-            false => share,
+        if self.parked.len() < MAX_PARKED / 2 {
+            share.max(budget.least())
+        } else {
+            share
         }
     }
 }

@@ -243,9 +243,10 @@ impl<W: Waiter> Pool<W> {
             self.put_page_region(page_region);
         }
         let mut inner = self.inner.lock();
-        let over = match inner.pd.is_some() && inner.replies.len() < MAX_FREE {
-            true => inner.replies.push_within_capacity(reply).err().map(|e| e.0),
-            false => Some(reply),
+        let over = if inner.pd.is_some() && inner.replies.len() < MAX_FREE {
+            inner.replies.push_within_capacity(reply).err().map(|e| e.0)
+        } else {
+            Some(reply)
         };
         drop(inner);
         drop(over);

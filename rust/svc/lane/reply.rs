@@ -405,9 +405,10 @@ impl Reply {
             return Ok(());
         }
         let taken = Taken {
-            range: match self.from_pages {
-                true => 0..u32::MAX,
-                false => self.plan.written_range(),
+            range: if self.from_pages {
+                0..u32::MAX
+            } else {
+                self.plan.written_range()
             },
             spare: self.take_spare(results.result_pages()),
         };

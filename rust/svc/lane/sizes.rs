@@ -31,8 +31,9 @@ const _: () = assert!(REPLY_WATERMARK < RESERVE_REPLIES && RESERVE_REPLIES <= MA
 
 /// Returns the pages of the region that is used for `pages` pages.
 pub(crate) fn size_for(pages: usize) -> usize {
-    match pages <= SMALL {
-        true => SMALL,
-        false => LARGE.max(pages),
+    if pages <= SMALL {
+        SMALL
+    } else {
+        LARGE.max(pages)
     }
 }

@@ -145,17 +145,19 @@ impl<W: Waiter> Stock<W> {
 
     /// Returns the free page regions for `pages` pages.
     pub(crate) fn page_regions(&mut self, pages: usize) -> &mut KVec<KBox<PageRegion>> {
-        match pages <= SMALL {
-            true => &mut self.small,
-            false => &mut self.large,
+        if pages <= SMALL {
+            &mut self.small
+        } else {
+            &mut self.large
         }
     }
 
     /// Returns the free memory regions for `pages` pages.
     pub(crate) fn memory_regions(&mut self, pages: usize) -> &mut KVec<KBox<MemoryRegion>> {
-        match pages <= SMALL {
-            true => &mut self.small_memory_regions,
-            false => &mut self.large_memory_regions,
+        if pages <= SMALL {
+            &mut self.small_memory_regions
+        } else {
+            &mut self.large_memory_regions
         }
     }
 
@@ -286,9 +288,10 @@ impl<W: Waiter> Stock<W> {
         page_region: KBox<PageRegion>,
     ) -> Option<KBox<PageRegion>> {
         let kept = self.page_regions(page_region.capacity());
-        match kept.len() < MAX_FREE {
-            true => kept.push_within_capacity(page_region).err().map(|e| e.0),
-            false => Some(page_region),
+        if kept.len() < MAX_FREE {
+            kept.push_within_capacity(page_region).err().map(|e| e.0)
+        } else {
+            Some(page_region)
         }
     }
 

@@ -78,9 +78,10 @@ impl<C: Tenant> Table<C> {
         let table = &self.table;
         self.leaving
             .remove_if(|number| table.get(number).is_none(), drop);
-        let oldest = match self.leaving.is_full() {
-            true => self.leaving.pop(),
-            false => None,
+        let oldest = if self.leaving.is_full() {
+            self.leaving.pop()
+        } else {
+            None
         };
         // There is room now.
         let _ = self.leaving.push(refused);

@@ -239,8 +239,9 @@ fn connect(
         .inspect_err(|_| connection.set_has_peer(false));
     endpoint.open(qp);
     connection.settle(Some(endpoint));
-    match connection.is_closing() {
-        true => accepted.and(Err(compat::enotconn())),
-        false => accepted,
+    if connection.is_closing() {
+        accepted.and(Err(compat::enotconn()))
+    } else {
+        accepted
     }
 }
