@@ -143,6 +143,9 @@
 //!
 //! impl Work for Echo {
 //!     type State = ();
+//!     type Queued = ();
+//!
+//!     fn on_queued(&mut self, _state: &mut ()) {}
 //!
 //!     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 //!         if room == 0 {
@@ -155,6 +158,12 @@
 //!             invalidate: None,
 //!         }))
 //!     }
+//!
+//!     fn map(&mut self, _pd: &Arc<Pd>) -> Result<bool> {
+//!         Ok(false) // A send buffer is always mapped.
+//!     }
+//!
+//!     fn unmap(&mut self) {}
 //!
 //!     fn awaits_completion(&self) -> bool {
 //!         false
@@ -185,8 +194,8 @@
 //!             pd: &device.pd,
 //!             receives: &receives,
 //!             // One entry more each, for the markers that drain the queues.
-//!             receive_cq: device.receive_cq.share(RECEIVES + 1).ok_or(ENOSPC)?,
-//!             send_cq: device.send_cq.share(DEPTH + 1).ok_or(ENOSPC)?,
+//!             receive_cq: device.receive_cq.share(RECEIVES + 1)?.ok_or(ENOSPC)?,
+//!             send_cq: device.send_cq.share(DEPTH + 1)?.ok_or(ENOSPC)?,
 //!             depth: DEPTH,
 //!             chain: 1,
 //!             max_sge: 1,
@@ -203,8 +212,8 @@
 //!     }
 //!
 //!     /// Closes the connection if posting has failed.
-//!     fn follow(&self, posting: Posting) {
-//!         if let Stop::Failed(_) = posting.stop {
+//!     fn follow(&self, stop: Stop) {
+//!         if let Stop::Failed(_) = stop {
 //!             self.queue_close();
 //!         }
 //!     }
@@ -226,7 +235,7 @@
 //!         let len = receive.message().len();
 //!         buffer.bytes_mut()[..len].copy_from_slice(receive.message());
 //!         match this.send_queue.submit(Echo { buffer, len }) {
-//!             Ok(posting) => this.follow(posting),
+//!             Ok((stop, ())) => this.follow(stop),
 //!             Err(_) => this.queue_close(),
 //!         }
 //!     }
@@ -243,8 +252,8 @@
 //!         if !completion.status().is_success() {
 //!             return this.queue_close();
 //!         }
-//!         while let Some((echo, posting)) = this.send_queue.complete(completion) {
-//!             this.follow(posting);
+//!         while let Some((echo, stop)) = this.send_queue.complete(completion) {
+//!             this.follow(stop);
 //!             if let Some(echo) = echo {
 //!                 // The capacity is that of all buffers.
 //!                 let _ = this.buffers.lock().push_within_capacity(echo.buffer);
