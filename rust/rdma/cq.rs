@@ -54,10 +54,10 @@ impl Health {
 pub(super) type Remains = KBox<dyn Send>;
 
 /// The fields of [`Cq`] protected by its mutex.
-struct Shares {
-    /// Entries that belong to no share.
+struct Reservations {
+    /// Entries that belong to no reservation.
     room: u32,
-    /// The number of shares.
+    /// The number of reservations.
     count: usize,
     /// Memory that completions of queue pairs with a failed drain may still name. Freed after the
     /// queue.
@@ -66,18 +66,18 @@ struct Shares {
 
 /// A completion queue that several queue pairs share.
 ///
-/// Each queue pair has a [`Share`] of the entries, so the queue cannot overflow. Queue pairs hold
-/// references through their shares.
+/// Each queue pair has a [`CqReservation`], so the queue cannot overflow. Queue pairs hold
+/// references through their reservations.
 ///
 /// # Locking
 ///
-/// A mutex protects the shares. It is a leaf.
+/// A mutex protects the reservations. It is a leaf.
 ///
 /// # Invariants
 ///
 /// - `cq` is a live queue of the device of `pd`, and its context is `health`.
-/// - The `room` of `shares` plus the entries of all shares is `entries`. `count` is their number, and
-///   `remains` has room for one item of each.
+/// - The `room` of `reservations` plus the entries of all reservations is `entries`. `count` is
+///   their number, and `remains` has room for one item of each.
 #[pin_data(PinnedDrop)]
 pub struct Cq {
     cq: NonNull<bindings::ib_cq>,
@@ -85,7 +85,7 @@ pub struct Cq {
     /// Entries of the queue.
     entries: u32,
     #[pin]
-    shares: Mutex<Shares>,
+    reservations: Mutex<Reservations>,
     health: Arc<Health>,
     pd: Arc<Pd>,
 }
@@ -111,18 +111,18 @@ impl Cq {
         let cq =
             unsafe { bindings::ib_alloc_cq(pd.device_ptr(), context, handler, entries, vector) };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
-        let shares = Shares {
+        let reservations = Reservations {
             room: entries,
             count: 0,
             remains: KVec::new(),
         };
-        // INVARIANT: The queue was just allocated; its context is `health`. There are no shares.
+        // INVARIANT: The queue was just allocated; its context is `health`. There are no reservations.
         let made = Arc::pin_init(
             pin_init!(Self {
                 cq,
                 completes,
                 entries,
-                shares <- new_mutex!(shares, "svcrdma completion queue"),
+                reservations <- new_mutex!(reservations, "svcrdma completion queue"),
                 health: health.clone(),
                 pd: pd.clone(),
             }),
@@ -154,14 +154,14 @@ impl Cq {
         self.health.is_broken()
     }
 
-    /// Returns true if the queue has no shares. May sleep.
+    /// Returns true if the queue has no reservations. May sleep.
     pub fn is_idle(&self) -> bool {
-        self.shares.lock().count == 0
+        self.reservations.lock().count == 0
     }
 
-    /// Returns the number of entries that belong to shares. May sleep.
+    /// Returns the number of entries that belong to reservations. May sleep.
     pub fn used(&self) -> u32 {
-        self.entries.saturating_sub(self.shares.lock().room)
+        self.entries.saturating_sub(self.reservations.lock().room)
     }
 
     /// Reserves `entries` entries. Returns `None` if the queue has fewer left. May sleep.
@@ -169,16 +169,16 @@ impl Cq {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn share(self: &Arc<Self>, entries: u32) -> Result<Option<Share>> {
-        let mut shares = self.shares.lock();
-        let Some(room) = shares.room.checked_sub(entries) else {
+    pub fn reserve(self: &Arc<Self>, entries: u32) -> Result<Option<CqReservation>> {
+        let mut reservations = self.reservations.lock();
+        let Some(room) = reservations.room.checked_sub(entries) else {
             return Ok(None);
         };
-        let count = shares.count.saturating_add(1);
-        shares.remains.reserve(count, GFP_KERNEL)?;
-        // INVARIANT: The share has these entries, and room for its remains.
-        (shares.room, shares.count) = (room, count);
-        Ok(Some(Share {
+        let count = reservations.count.saturating_add(1);
+        reservations.remains.reserve(count, GFP_KERNEL)?;
+        // INVARIANT: The reservation has these entries, and room for its remains.
+        (reservations.room, reservations.count) = (room, count);
+        Ok(Some(CqReservation {
             cq: self.clone(),
             entries,
         }))
@@ -217,7 +217,7 @@ impl Cq {
 impl PinnedDrop for Cq {
     fn drop(self: Pin<&mut Self>) {
         // Waits for the worker. No handler of a completion runs afterwards, so the remains may go.
-        // SAFETY: The queue is live by the type invariant. Queue pairs hold shares, which hold this
+        // SAFETY: The queue is live by the type invariant. Queue pairs hold reservations, which hold this
         // value, so no queue pair uses the queue.
         unsafe { bindings::ib_free_cq(self.as_ptr()) };
     }
@@ -228,13 +228,13 @@ impl PinnedDrop for Cq {
 ///
 /// # Invariants
 ///
-/// The share counts in the `shares` of `cq`, with `entries` entries.
-pub struct Share {
+/// The reservation counts in the `reservations` of `cq`, with `entries` entries.
+pub struct CqReservation {
     cq: Arc<Cq>,
     entries: u32,
 }
 
-impl Share {
+impl CqReservation {
     /// Returns the queue.
     pub(super) fn cq(&self) -> &Cq {
         &self.cq
@@ -245,7 +245,7 @@ impl Share {
         self.cq.health.clone()
     }
 
-    /// Returns true if a queue pair of `pd` can use this share for `completes` work of up to
+    /// Returns true if a queue pair of `pd` can use this reservation for `completes` work of up to
     /// `entries` entries.
     pub(super) fn fits(&self, pd: &Pd, completes: Completes, entries: u32) -> bool {
         self.cq.pd.device_ptr() == pd.device_ptr()
@@ -256,22 +256,22 @@ impl Share {
     /// Keeps `remains` until the queue is freed. May sleep.
     pub(super) fn keep(&self, remains: Remains) {
         let refused = {
-            let mut shares = self.cq.shares.lock();
-            shares.remains.push_within_capacity(remains)
+            let mut reservations = self.cq.reservations.lock();
+            reservations.remains.push_within_capacity(remains)
         };
         if let Err(refused) = refused {
-            // Not reached: the share has room for it. Memory that completions may name is lost
+            // Not reached: the reservation has room for it. Memory that completions may name is lost
             // rather than freed.
             core::mem::forget(refused);
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for CqReservation {
     fn drop(&mut self) {
-        let mut shares = self.cq.shares.lock();
-        // INVARIANT: The entries of this share are free again.
-        shares.room = shares.room.saturating_add(self.entries);
-        shares.count = shares.count.saturating_sub(1);
+        let mut reservations = self.cq.reservations.lock();
+        // INVARIANT: The entries of this reservation are free again.
+        reservations.room = reservations.room.saturating_add(self.entries);
+        reservations.count = reservations.count.saturating_sub(1);
     }
 }

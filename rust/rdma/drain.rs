@@ -18,7 +18,7 @@
 
 use crate::{
     chain_buffers::Slot,
-    cq::Share,
+    cq::CqReservation,
     handler::Handler,
     receive_pool::ReceivePool, //
 };
@@ -176,18 +176,18 @@ impl<H: Handler> Drain<H> {
     /// Waits for the completion of the marker, which was posted. Returns false if the completion
     /// queue completes no work any more. Subtracts the looks that it takes, of [`SLICE_MSECS`] each,
     /// from `left`, and looks at least twice. Sleeps.
-    pub(super) fn wait(&self, share: &Share, left: &mut u32) -> bool {
+    pub(super) fn wait(&self, reservation: &CqReservation, left: &mut u32) -> bool {
         loop {
             if self.marker.wait() {
                 return true;
             }
             // The device may have failed to signal a completion.
-            share.cq().poll();
-            if share.cq().is_broken() {
+            reservation.cq().poll();
+            if reservation.cq().is_broken() {
                 return self.marker.wait();
             }
             let Some(fewer) = left.checked_sub(1) else {
-                share.cq().stop();
+                reservation.cq().stop();
                 return self.marker.wait();
             };
             *left = fewer;
@@ -198,14 +198,14 @@ impl<H: Handler> Drain<H> {
     /// until the completion queue is freed. May sleep.
     pub(super) fn keep_slots(
         mut self: Pin<KBox<Self>>,
-        share: &Share,
+        reservation: &CqReservation,
         context: Arc<H>,
         slots: KVec<Slot>,
     ) {
         let this = self.as_mut().project();
         *this.context = Some(context);
         *this.slots = slots;
-        self.keep(share);
+        self.keep(reservation);
     }
 
     /// Keeps the buffers of a receive queue that could not be drained, and the context of its queue
@@ -216,7 +216,7 @@ impl<H: Handler> Drain<H> {
     /// `pool` is closed, and was attached to a queue pair that is destroyed, and that alone.
     pub(super) unsafe fn keep_pool(
         mut self: Pin<KBox<Self>>,
-        share: &Share,
+        reservation: &CqReservation,
         context: Arc<H>,
         pool: Arc<ReceivePool<H::Call>>,
     ) {
@@ -224,13 +224,13 @@ impl<H: Handler> Drain<H> {
         *this.context = Some(context);
         // INVARIANT: By the safety requirements of this function.
         *this.pool = Some(Pool(pool));
-        self.keep(share);
+        self.keep(reservation);
     }
 
     /// Keeps the drain until the completion queue is freed. May sleep.
-    pub(super) fn keep(self: Pin<KBox<Self>>, share: &Share) {
+    pub(super) fn keep(self: Pin<KBox<Self>>, reservation: &CqReservation) {
         // SAFETY: The queue does not take the drain out of its box.
         let drain = unsafe { Pin::into_inner_unchecked(self) };
-        share.keep(drain);
+        reservation.keep(drain);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         Completion,
         Status, //
     },
-    cq::Share,
+    cq::CqReservation,
     drain::{
         Drain,
         LOOKS, //
@@ -58,8 +58,8 @@ pub(super) struct Pair<H: Handler> {
     pub(super) receive_drain: Option<Pin<KBox<Drain<H>>>>,
     /// The Receive pool, once it is attached to this queue pair.
     pub(super) pool: Option<Arc<ReceivePool<H::Call>>>,
-    pub(super) receive_cq: Share,
-    pub(super) send_cq: Share,
+    pub(super) receive_cq: CqReservation,
+    pub(super) send_cq: CqReservation,
     pub(super) id: RawId,
 }
 

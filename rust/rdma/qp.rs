@@ -15,7 +15,7 @@ use crate::{
     completion::Completion,
     cq::{
         Completes,
-        Share, //
+        CqReservation, //
     },
     device::Pd,
     drain::Drain,
@@ -42,9 +42,9 @@ pub struct Parts<'a, H: Handler> {
     /// [`ReceivePool::max`] of them.
     pub receives: &'a Arc<ReceivePool<H::Call>>,
     /// Entries for the completions of Receives: at least [`ReceivePool::max`] plus 1.
-    pub receive_cq: Share,
+    pub receive_cq: CqReservation,
     /// Entries for the completions of other work: at least `depth` plus 1.
-    pub send_cq: Share,
+    pub send_cq: CqReservation,
     /// Work requests that can be posted to the send queue at a time.
     pub depth: u32,
     /// Work requests that one call posts at most.

@@ -13,11 +13,11 @@
 //! | [`device::IbDevice`] | a device: its name and its limits | `Client::add`, `NewId::device` |
 //! | [`fatal::FatalErrors`] | notes that a device has reported a fatal error | `IbDevice` |
 //! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
-//! | [`cq::Cq`], [`cq::Share`] | a completion queue, and one connection's entries in it | `Pd` |
+//! | [`cq::Cq`], [`cq::CqReservation`] | a completion queue, and one connection's entries in it | `Pd` |
 //! | [`cm::CmId`] | an id: a listener or one connection | an address, a connect request |
 //! | [`receive_pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
 //! | [`receive::Receive`] | a received message in its buffer | a completion |
-//! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `Share`s |
+//! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `CqReservation`s |
 //! | [`send_queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
 //! | [`send_buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
 //! | [`page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
@@ -194,8 +194,8 @@
 //!             pd: &device.pd,
 //!             receives: &receives,
 //!             // One entry more each, for the markers that drain the queues.
-//!             receive_cq: device.receive_cq.share(RECEIVES + 1)?.ok_or(ENOSPC)?,
-//!             send_cq: device.send_cq.share(DEPTH + 1)?.ok_or(ENOSPC)?,
+//!             receive_cq: device.receive_cq.reserve(RECEIVES + 1)?.ok_or(ENOSPC)?,
+//!             send_cq: device.send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
 //!             depth: DEPTH,
 //!             chain: 1,
 //!             max_sge: 1,

@@ -7,7 +7,7 @@
 //! | module | content | missing in the `kernel` crate |
 //! |---|---|---|
 //! | [`addr`] | socket addresses, network namespaces | `struct sockaddr`, `struct net` |
-//! | [`bay`] | small sets of boxes without a lock | |
+//! | [`free_list`] | small sets of boxes without a lock | |
 //! | [`compat`] | differences between the supported kernels | some errnos in older kernels |
 //! | [`context`] | the trait of a Call that C holds while nfsd processes it | |
 //! | [`debugfs`] | files in debugfs | files that hold their module while they are open |
@@ -28,11 +28,11 @@
 //! [`include/linux/rcupdate.h`](srctree/include/linux/rcupdate.h)
 
 pub mod addr;
-pub mod bay;
 pub mod compat;
 pub mod context;
 pub mod debugfs;
 pub mod figure;
+pub mod free_list;
 pub mod page;
 pub mod pernet;
 pub mod ring;

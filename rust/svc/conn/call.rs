@@ -6,7 +6,7 @@
 //! is made, or when the Call gets no Reply.
 
 use crate::svc::{
-    lane::loan::Loan,
+    lane::read_buffer::ReadBuffer,
     latency::Stamp, //
 };
 use core::cell::Cell;
@@ -57,7 +57,7 @@ pub(crate) struct CallState {
     /// The progress of building the RDMA Reads.
     pub(crate) cursor: Cell<ReadCursor>,
     /// The pages that the RDMA Reads fill.
-    pub(crate) sink: Option<Loan>,
+    pub(crate) sink: Option<ReadBuffer>,
     /// True if nfsd must not drop the Call without a Reply.
     pub(crate) needs_answer: bool,
     /// The answer to a message that nfsd does not get.

@@ -17,8 +17,8 @@ use crate::svc::{
     latency::Timer, //
 };
 use support::{
-    bay::Bay,
     figure::Figure, //
+    free_list::FreeList,
 };
 use svcrdma_proto::credits::{
     Arrivals,
@@ -40,7 +40,7 @@ pub(crate) struct Ledger {
     /// The pages of the Replies.
     pub(crate) space: Space,
     /// Idle contexts for Replies.
-    pub(crate) contexts: Bay<Reply, MAX_CONTEXTS>,
+    pub(crate) contexts: FreeList<Reply, MAX_CONTEXTS>,
     /// The numbers of the connection. The worker of the Receive completion queue counts Calls; all
     /// others change under the lock of the send queue.
     pub(crate) tally: Enrolled,
@@ -57,7 +57,7 @@ impl Ledger {
             requested: Figure::new(arrivals.requested),
             allowed: Figure::new(allowed),
             space,
-            contexts: Bay::new(),
+            contexts: FreeList::new(),
             tally,
             timer: Timer::default(),
         }

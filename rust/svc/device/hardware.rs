@@ -18,7 +18,7 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    cq::Share,
+    cq::CqReservation,
     device::{
         IbDevice,
         Limits,
@@ -165,9 +165,13 @@ impl Hardware {
     /// # Errors
     ///
     /// Those of [`Lane::share`].
-    pub(crate) fn share_cqs(&self, lane: &Lane, max: usize) -> Result<(Share, Share)> {
+    pub(crate) fn reserve_cqs(
+        &self,
+        lane: &Lane,
+        max: usize,
+    ) -> Result<(CqReservation, CqReservation)> {
         let receives = u32::try_from(max).unwrap_or(u32::MAX).saturating_add(1);
         let sends = self.send_depth.saturating_add(1);
-        lane.share(receives, sends, self.limits.max_cqe)
+        lane.reserve(receives, sends, self.limits.max_cqe)
     }
 }

@@ -111,7 +111,7 @@ impl Endpoint {
             let Work::Read(call) = work else {
                 return;
             };
-            let charge = call.sink.as_ref().map(|loan| loan.charge());
+            let charge = call.sink.as_ref().map(|read_buffer| read_buffer.charge());
             for (standing, held) in Standing::ALL.into_iter().zip(&mut held) {
                 if let Some((_, pages)) = charge.filter(|charge| charge.0 == standing) {
                     *held = held.saturating_add(line::count(pages));

@@ -35,8 +35,8 @@ use crate::svc::{
         },
     },
     lane::{
-        loan::Loan,
         pool::Sink,
+        read_buffer::ReadBuffer,
         waiter::Waiter, //
     },
 };
@@ -75,7 +75,7 @@ impl Waiter for ReadRequest {
         !self.endpoint.connection.is_closing()
     }
 
-    fn start(self, sink: Loan) -> Option<Loan> {
+    fn start(self, sink: ReadBuffer) -> Option<ReadBuffer> {
         start(self, sink)
     }
 
@@ -134,7 +134,7 @@ fn request(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
 
 /// Queues the RDMA Reads of a Call into `sink`. Returns the sink, and drops the Call, if the
 /// connection is closing or `sink` cannot be mapped.
-fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
+fn start(request: ReadRequest, sink: ReadBuffer) -> Option<ReadBuffer> {
     let ReadRequest { endpoint, mut call } = request;
     if endpoint.connection.is_closing() {
         endpoint.connection.counters.calls_dropped.inc();
@@ -155,7 +155,7 @@ fn start(request: ReadRequest, sink: Loan) -> Option<Loan> {
 }
 
 /// Drops `call` and returns its sink, which the caller gives back to the pool.
-fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
+fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<ReadBuffer> {
     endpoint.connection.counters.calls_dropped.inc();
     call.sink.take()
 }
@@ -166,7 +166,7 @@ fn abandon(endpoint: &Endpoint, mut call: Call) -> Option<Loan> {
 /// # Errors
 ///
 /// `ENODEV` if the device is gone, or an error of the mapping.
-fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: Loan) -> Result {
+fn prepare(endpoint: &Endpoint, call: &mut Call, mut sink: ReadBuffer) -> Result {
     let (message, state) = call.parts_mut();
     sink.stream_mut().lay_flat(state.layout.sink_len() as usize);
     let view = state.header.view(message);

@@ -20,7 +20,7 @@ use crate::svc::{
         },
         endpoint::Endpoint, //
     },
-    lane::loan::Loan,
+    lane::read_buffer::ReadBuffer,
 };
 use kernel::sync::Arc;
 use sunrpc::{
@@ -100,7 +100,7 @@ impl Connect for Xprt {
 fn deliver<'a>(
     endpoint: &Arc<Endpoint>,
     call: Call,
-    mut sink: Loan,
+    mut sink: ReadBuffer,
     rqst: Rqst<'a>,
 ) -> Delivered<'a, Call> {
     let (body, pages) = (call.header.body, call.sink_pages());

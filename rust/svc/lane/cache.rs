@@ -13,7 +13,7 @@
 //! pages.
 
 use super::{
-    loan::Loan,
+    read_buffer::ReadBuffer,
     sizes::SMALL, //
 };
 use kernel::{
@@ -82,7 +82,7 @@ impl Cache {
     }
 
     /// Takes a sink with `pages` pages.
-    pub(super) fn take_sink(&mut self, pages: usize) -> Option<Loan> {
+    pub(super) fn take_sink(&mut self, pages: usize) -> Option<ReadBuffer> {
         let list = list_of(pages);
         let sinks = self.sinks.get_mut(list)?;
         let fits = |at: &usize| sinks.get(*at).is_some_and(|sink| sink.pages() == pages);
@@ -94,23 +94,23 @@ impl Cache {
             None => last,
         };
         self.note_taken(list, pages);
-        Some(Loan::new(sink, Standing::Validated, pages))
+        Some(ReadBuffer::new(sink, Standing::Validated, pages))
     }
 
     /// Takes any sink.
-    pub(super) fn take_any_sink(&mut self) -> Option<Loan> {
+    pub(super) fn take_any_sink(&mut self) -> Option<ReadBuffer> {
         let (list, sink) = (0..).zip(&mut self.sinks).find_map(|(list, sinks)| {
             let sink = sinks.pop()?;
             Some((list, sink))
         })?;
         let pages = sink.pages();
         self.note_taken(list, pages);
-        Some(Loan::new(sink, Standing::Validated, pages))
+        Some(ReadBuffer::new(sink, Standing::Validated, pages))
     }
 
     /// Takes a sink that was idle since the last look. The caller repeats this until it returns
     /// None, which ends the look.
-    pub(super) fn take_surplus(&mut self) -> Option<Loan> {
+    pub(super) fn take_surplus(&mut self) -> Option<ReadBuffer> {
         for (list, sinks) in (0..).zip(&mut self.sinks) {
             let Some(fewest) = self.fewest.get_mut(list) else {
                 break;
@@ -122,7 +122,7 @@ impl Cache {
             if let Some(sink) = sinks.pop() {
                 let pages = sink.pages();
                 self.pages = self.pages.saturating_sub(pages);
-                return Some(Loan::new(sink, Standing::Validated, pages));
+                return Some(ReadBuffer::new(sink, Standing::Validated, pages));
             }
         }
         self.fewest = self.sinks.each_ref().map(|sinks| sinks.len());
@@ -140,7 +140,7 @@ impl Cache {
 
     /// Keeps an idle sink, unless the cache has `limit` pages already. Returns the sink if it is
     /// not kept.
-    pub(super) fn keep_sink(&mut self, sink: Loan, limit: usize) -> Option<Loan> {
+    pub(super) fn keep_sink(&mut self, sink: ReadBuffer, limit: usize) -> Option<ReadBuffer> {
         let (standing, pages) = sink.charge();
         let is_whole = sink.pages() == pages && pages > 0;
         let is_kept = standing == Standing::Validated && is_whole && self.pages < limit;
@@ -157,7 +157,7 @@ impl Cache {
         let refused = sinks.push_within_capacity(sink).err();
         // There is room, as was checked.
         if let Some(e) = refused {
-            return Some(Loan::new(e.0, standing, pages));
+            return Some(ReadBuffer::new(e.0, standing, pages));
         }
         self.pages = self.pages.saturating_add(pages);
         None

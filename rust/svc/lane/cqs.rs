@@ -19,7 +19,7 @@ use rdma::{
     cq::{
         Completes,
         Cq,
-        Share, //
+        CqReservation, //
     },
     device::Pd, //
 };
@@ -29,7 +29,7 @@ pub(crate) const SHARED_CQ: u32 = 4096;
 
 /// The completion queues of one kind of work on one completion vector.
 ///
-/// Each connection has a share of the entries of a queue. A queue is created when the others have
+/// Each connection has a reservation of the entries of a queue. A queue is created when the others have
 /// too few entries left.
 pub(super) struct Cqs {
     completes: Completes,
@@ -54,18 +54,23 @@ impl Cqs {
     /// # Errors
     ///
     /// Those of creating a queue.
-    pub(super) fn share(&self, pd: &Arc<Pd>, max_cqe: u32, entries: u32) -> Result<Share> {
+    pub(super) fn reserve(
+        &self,
+        pd: &Arc<Pd>,
+        max_cqe: u32,
+        entries: u32,
+    ) -> Result<CqReservation> {
         let mut cqs = self.list.lock();
         for cq in cqs.iter() {
-            if let Some(share) = cq.share(entries)? {
-                return Ok(share);
+            if let Some(reservation) = cq.reserve(entries)? {
+                return Ok(reservation);
             }
         }
         let size = SHARED_CQ.min(max_cqe).max(entries);
         let cq = Cq::new(pd, self.completes, size, self.vector)?;
-        let share = cq.share(entries)?.ok_or(ENOSPC)?;
+        let reservation = cq.reserve(entries)?.ok_or(ENOSPC)?;
         cqs.push(cq, GFP_KERNEL)?;
-        Ok(share)
+        Ok(reservation)
     }
 
     /// Returns true if a queue has failed.
@@ -93,7 +98,7 @@ impl Cqs {
         }
     }
 
-    /// Releases all queues. Connections keep those that they have a share of.
+    /// Releases all queues. Connections keep those that they have a reservation of.
     pub(super) fn release(&self) {
         let cqs = core::mem::take(&mut *self.list.lock());
         drop(cqs);

@@ -5,11 +5,11 @@
 use super::{
     held::Held,
     lanes::Lanes,
-    loan::Loan,
     pool::{
         Pool,
         Sink, //
     },
+    read_buffer::ReadBuffer,
     stock::Count,
     table::{
         Table,
@@ -122,9 +122,9 @@ impl<C: Tenant> Domain<C> {
         self.pool.sink(call)
     }
 
-    /// Ends the loan of a sink whose pages nobody else uses, and starts parked Calls that need
+    /// Takes back a sink whose pages nobody else uses, and starts parked Calls that need
     /// them. In any process context.
-    pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: Loan) {
+    pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: ReadBuffer) {
         // A Call that parks after this check reclaims what the lane has kept.
         let pages = || {
             if self.pool.has_parked() {
@@ -138,11 +138,11 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Ends the loan of a sink, returns the sink to the pool and starts parked Calls. The budget may have
+    /// Returns a sink to the pool and starts parked Calls. The budget may have
     /// room for another parked Call now; the refill makes the pages that this Call lacks. In any
     /// process context.
     #[inline(never)]
-    pub(crate) fn return_sink(self: &Arc<Self>, sink: Loan) {
+    pub(crate) fn return_sink(self: &Arc<Self>, sink: ReadBuffer) {
         self.pool.put_sink(sink);
         if self.pool.has_parked() {
             self.refill_if_needed();

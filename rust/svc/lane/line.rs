@@ -4,11 +4,11 @@
 //!
 //! The stock of a pool has a line for each [`Standing`], under its lock. Each line has a budget of
 //! its own, so unvalidated peers take neither pages nor places from validated ones. A Call belongs
-//! to the line of the standing that its peer has when the Call asks for pages. The [`Loan`] keeps
+//! to the line of the standing that its peer has when the Call asks for pages. The [`ReadBuffer`] keeps
 //! that standing until the pages come back, even if the peer is validated meanwhile.
 
 use super::{
-    loan::Loan,
+    read_buffer::ReadBuffer,
     sizes::LARGE,
     waiter::Waiter, //
 };
@@ -147,12 +147,12 @@ impl<W: Waiter> Line<W> {
     }
 
     /// Lends `sink` with `pages` pages.
-    pub(crate) fn lend(&mut self, sink: KBox<PageRegion>, pages: usize) -> Loan {
+    pub(crate) fn lend(&mut self, sink: KBox<PageRegion>, pages: usize) -> ReadBuffer {
         self.lent = self.lent.saturating_add(pages);
-        Loan::new(sink, self.standing, pages)
+        ReadBuffer::new(sink, self.standing, pages)
     }
 
-    /// Counts `pages` pages of a [`Loan`] as returned.
+    /// Counts `pages` pages of a [`ReadBuffer`] as returned.
     pub(crate) fn release(&mut self, pages: usize) {
         self.lent = self.lent.saturating_sub(pages);
     }

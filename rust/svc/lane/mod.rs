@@ -11,7 +11,7 @@
 //! | `domain` | all of what follows, for one device |
 //! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
 //! | `refill` | makes and frees what the pool lends |
-//! | `line` | parked Calls; the pool knows each as a `waiter` and lends it a `loan` |
+//! | `line` | parked Calls; the pool knows each as a `waiter` and lends it a `read_buffer` |
 //! | `watch` | finds the Calls that are parked for too long |
 //! | `reply` | the contexts that Replies and callbacks are sent with |
 //! | `held` | the number of pages in Replies |
@@ -33,8 +33,8 @@ pub(crate) mod domain;
 pub(crate) mod held;
 pub(crate) mod lanes;
 pub(crate) mod line;
-pub(crate) mod loan;
 pub(crate) mod pool;
+pub(crate) mod read_buffer;
 mod refill;
 pub(crate) mod reply;
 mod sizes;
@@ -55,17 +55,17 @@ use kernel::{
         SpinLock, //
     },
 };
-use loan::Loan;
 use pool::Pool;
 use rdma::{
     cq::{
         Completes,
-        Share, //
+        CqReservation, //
     },
     device::Pd,
     dma::Direction,
     page_region::PageRegion, //
 };
+use read_buffer::ReadBuffer;
 use waiter::Waiter;
 
 /// The place of a lane on its device.
@@ -132,11 +132,16 @@ impl Lane {
     /// # Errors
     ///
     /// `ENODEV` if the lane is retired, and those of creating a queue.
-    pub(crate) fn share(&self, receives: u32, sends: u32, max_cqe: u32) -> Result<(Share, Share)> {
+    pub(crate) fn reserve(
+        &self,
+        receives: u32,
+        sends: u32,
+        max_cqe: u32,
+    ) -> Result<(CqReservation, CqReservation)> {
         let pd = self.pd()?;
         Ok((
-            self.receives.share(&pd, max_cqe, receives)?,
-            self.sends.share(&pd, max_cqe, sends)?,
+            self.receives.reserve(&pd, max_cqe, receives)?,
+            self.sends.reserve(&pd, max_cqe, sends)?,
         ))
     }
 
@@ -164,14 +169,18 @@ impl Lane {
     }
 
     /// Takes an idle sink with `pages` pages. In any process context.
-    pub(crate) fn take_sink(&self, pages: usize) -> Option<Loan> {
+    pub(crate) fn take_sink(&self, pages: usize) -> Option<ReadBuffer> {
         self.cache.lock().take_sink(pages)
     }
 
     /// Keeps the sink of a Call that has ended. All lanes of the device keep at most half of the
     /// pages that `pages` returns, and one sink each; `pages` is called under the lock. Returns the
     /// sink if it is not kept. In any process context.
-    pub(crate) fn keep_sink(&self, mut sink: Loan, pages: impl FnOnce() -> usize) -> Option<Loan> {
+    pub(crate) fn keep_sink(
+        &self,
+        mut sink: ReadBuffer,
+        pages: impl FnOnce() -> usize,
+    ) -> Option<ReadBuffer> {
         if !self.keeps_sinks || sink.has_memory_region() || !sink.stream_mut().is_fresh() {
             return Some(sink);
         }
@@ -238,7 +247,7 @@ impl Lane {
     fn give_back<W: Waiter>(
         &self,
         pool: &Pool<W>,
-        sink: impl Fn(&mut Cache) -> Option<Loan>,
+        sink: impl Fn(&mut Cache) -> Option<ReadBuffer>,
         empty: impl Fn(&mut Cache) -> Option<KBox<PageRegion>>,
     ) {
         // The lock is released before the pool is called.

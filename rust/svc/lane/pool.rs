@@ -26,7 +26,7 @@ use super::{
         Line,
         Lines, //
     },
-    loan::Loan,
+    read_buffer::ReadBuffer,
     reply::Reply,
     sizes::{
         MAX_FREE,
@@ -293,9 +293,9 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Ends the loan of a sink whose pages nobody else uses, and starts parked Calls that need
+    /// Takes back a sink whose pages nobody else uses, and starts parked Calls that need
     /// them. In any process context.
-    pub(crate) fn put_sink(&self, sink: Loan) {
+    pub(crate) fn put_sink(&self, sink: ReadBuffer) {
         self.keep_sink(sink);
         self.unpark();
     }
@@ -336,9 +336,9 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Returns the pages and regions of a loan to the stock.
-    fn keep_sink(&self, loan: Loan) {
-        let (mut sink, standing, pages) = loan.end();
+    /// Returns the pages and the memory region of a Read buffer to the stock.
+    fn keep_sink(&self, read_buffer: ReadBuffer) {
+        let (mut sink, standing, pages) = read_buffer.end();
         if let Some(mut memory_region) = sink.take_memory_region() {
             // The region comes back without a completion of Reads, so its connection may be gone
             // and [`Self::forget`] may have run. A region that no peer knows is free for any
@@ -469,7 +469,7 @@ impl<W: Waiter> Pool<W> {
 /// The result of a request for a sink.
 pub(crate) enum Sink<W> {
     /// The Call and its sink.
-    Ready(W, Loan),
+    Ready(W, ReadBuffer),
     /// The Call is parked; the pool will start it.
     Waits,
     /// The Call cannot be parked: its line is full, or the pool is closed.

@@ -8,7 +8,7 @@
 
 use super::{
     line::Lines,
-    loan::Loan,
+    read_buffer::ReadBuffer,
     reply::Reply,
     sizes::{
         size_for,
@@ -102,7 +102,7 @@ impl Demand {
 /// A Call that has left its line.
 pub(crate) enum Unparked<W> {
     /// A Call that starts, and its sink.
-    Ready(W, Loan),
+    Ready(W, ReadBuffer),
     /// A Call whose connection is closing.
     Closing(W),
 }
@@ -213,7 +213,7 @@ impl<W: Waiter> Stock<W> {
 
     /// Lends a page region with the pages of `demand`, which count in the line of `standing`.
     /// Returns None if a page or a region is missing.
-    pub(crate) fn lend(&mut self, standing: Standing, demand: Demand) -> Option<Loan> {
+    pub(crate) fn lend(&mut self, standing: Standing, demand: Demand) -> Option<ReadBuffer> {
         let sink = self.take_sink(demand)?;
         Some(self.lines.of(standing).lend(sink, demand.pages))
     }
@@ -246,9 +246,9 @@ impl<W: Waiter> Stock<W> {
         if !self.lines.of(standing).front()?.is_worthwhile() {
             return self.lines.of(standing).pop().map(Unparked::Closing);
         }
-        let loan = self.lend(standing, demand)?;
+        let read_buffer = self.lend(standing, demand)?;
         let call = self.lines.of(standing).pop()?;
-        Some(Unparked::Ready(call, loan))
+        Some(Unparked::Ready(call, read_buffer))
     }
 
     /// Returns the demand of the first Call that may start once its pages and regions are in stock,

@@ -2,7 +2,7 @@
 
 //! Waiters: the pool's view of a Call that borrows pages.
 
-use super::loan::Loan;
+use super::read_buffer::ReadBuffer;
 use svcrdma_proto::shares::Standing;
 
 /// A Call whose Read chunks need pages. The pool may park it until it has pages.
@@ -21,7 +21,7 @@ pub(crate) trait Waiter: Send + 'static {
 
     /// Starts the RDMA Reads of the Call into `sink`. Returns the sink if the connection is
     /// closing. In any process context; must not sleep.
-    fn start(self, sink: Loan) -> Option<Loan>;
+    fn start(self, sink: ReadBuffer) -> Option<ReadBuffer>;
 
     /// Drops the Call, because its connection is closing. In any process context; must not sleep.
     fn give_up(self);

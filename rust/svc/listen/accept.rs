@@ -34,7 +34,7 @@ use kernel::{
 };
 use rdma::{
     cm::CmId,
-    cq::Share,
+    cq::CqReservation,
     qp::{
         Parts,
         Qp, //
@@ -123,7 +123,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
             .domain
             .choose_lane(&hardware.pd, &hardware.limits, keeps_sinks)?;
         let receives = new_receives(hardware, &lane, connection)?;
-        let cqs = hardware.share_cqs(&lane, receives.pool().max())?;
+        let cqs = hardware.reserve_cqs(&lane, receives.pool().max())?;
         let max_pages = match connection.offer.reads {
             // An RDMA Read would never complete. Calls without Read chunks need no pages.
             0 => 0,
@@ -161,7 +161,7 @@ fn new_receives(
 }
 
 /// The shares of two completion queues: one for Receives, one for all other work.
-type Cqs = (Share, Share);
+type Cqs = (CqReservation, CqReservation);
 
 /// Returns the properties that the server declares in its private data (RFC 8797).
 fn declared(hardware: &Hardware) -> Peer {

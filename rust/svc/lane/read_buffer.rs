@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loans: page regions that Calls borrow from the pool.
+//! Read buffers: page regions that Calls have from the pool.
 
 use core::ops::{
     Deref,
@@ -10,10 +10,10 @@ use kernel::prelude::*;
 use rdma::page_region::PageRegion;
 use svcrdma_proto::shares::Standing;
 
-/// The sink of a Call: a page region with pages for its Read chunks.
+/// The Read buffer of a Call: a page region with pages that the Reads of its chunks fill.
 ///
-/// The pages count as lent in the line of `standing` until the pool takes the loan back.
-pub(crate) struct Loan {
+/// The pages count as lent in the line of `standing` until the pool takes the Read buffer back.
+pub(crate) struct ReadBuffer {
     sink: KBox<PageRegion>,
     /// The line in which the pages count, whatever the standing of the peer is now.
     standing: Standing,
@@ -21,8 +21,8 @@ pub(crate) struct Loan {
     pages: usize,
 }
 
-impl Loan {
-    /// Returns a loan of `sink`, whose `pages` pages count as lent in the line of `standing`.
+impl ReadBuffer {
+    /// Returns a Read buffer of `sink`, whose `pages` pages count as lent in the line of `standing`.
     pub(super) fn new(sink: KBox<PageRegion>, standing: Standing, pages: usize) -> Self {
         Self {
             sink,
@@ -31,7 +31,7 @@ impl Loan {
         }
     }
 
-    /// Ends the loan. Returns the sink, the line in which the pages counted, and their number.
+    /// Ends the use of the Read buffer. Returns the sink, the line in which the pages counted, and their number.
     pub(super) fn end(self) -> (KBox<PageRegion>, Standing, usize) {
         (self.sink, self.standing, self.pages)
     }
@@ -42,7 +42,7 @@ impl Loan {
     }
 }
 
-impl Deref for Loan {
+impl Deref for ReadBuffer {
     type Target = PageRegion;
 
     fn deref(&self) -> &PageRegion {
@@ -50,7 +50,7 @@ impl Deref for Loan {
     }
 }
 
-impl DerefMut for Loan {
+impl DerefMut for ReadBuffer {
     fn deref_mut(&mut self) -> &mut PageRegion {
         &mut self.sink
     }

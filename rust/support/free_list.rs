@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bays: small sets of boxes that any thread puts to and takes from without a lock.
+//! Free lists: small sets of boxes that any thread puts to and takes from without a lock.
 //!
 //! There is no C header: the kernel's lists without locks (`llist.h`) give all items at once.
 
@@ -28,25 +28,25 @@ use crate::figure::Figure;
 ///
 /// # Invariants
 ///
-/// Each place is null, or a pointer from [`KBox::into_raw`] that the bay owns.
-pub struct Bay<T, const N: usize> {
+/// Each place is null, or a pointer from [`KBox::into_raw`] that the free list owns.
+pub struct FreeList<T, const N: usize> {
     places: [AtomicPtr<T>; N],
     /// The first place that probably has a box. Threads that meet may leave any number here.
     first: Figure<u32>,
     _boxes: PhantomData<KBox<T>>,
 }
 
-// SAFETY: A shared bay only moves boxes between threads.
-unsafe impl<T: Send, const N: usize> Sync for Bay<T, N> {}
+// SAFETY: A shared free list only moves boxes between threads.
+unsafe impl<T: Send, const N: usize> Sync for FreeList<T, N> {}
 
-impl<T, const N: usize> Default for Bay<T, N> {
+impl<T, const N: usize> Default for FreeList<T, N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T, const N: usize> Bay<T, N> {
-    /// Creates an empty bay.
+impl<T, const N: usize> FreeList<T, N> {
+    /// Creates an empty free list.
     pub fn new() -> Self {
         // INVARIANT: All places are null.
         Self {
@@ -75,7 +75,7 @@ impl<T, const N: usize> Bay<T, N> {
         if place.load(Relaxed).is_null() {
             return None;
         }
-        // INVARIANT: The bay gives up the box.
+        // INVARIANT: The free list gives up the box.
         // Acquire pairs with the Release of `put_at`: what was written to the box is visible.
         let item = place.swap(null_mut(), Acquire);
         if item.is_null() {
@@ -86,12 +86,12 @@ impl<T, const N: usize> Bay<T, N> {
         Some(unsafe { KBox::from_raw(item) })
     }
 
-    /// Puts a box. Returns it if the bay is full.
+    /// Puts a box. Returns it if the free list is full.
     #[inline]
     pub fn put(&self, item: KBox<T>) -> Option<KBox<T>> {
         let item = KBox::into_raw(item);
         let is_put = self.put_at(self.first.get().wrapping_sub(1), item) || self.put_any(item);
-        // SAFETY: `item` comes from `into_raw` above, and the bay has not taken it.
+        // SAFETY: `item` comes from `into_raw` above, and the free list has not taken it.
         (!is_put).then(|| unsafe { KBox::from_raw(item) })
     }
 
@@ -108,7 +108,7 @@ impl<T, const N: usize> Bay<T, N> {
         let Some(place) = self.places.get(index as usize) else {
             return false;
         };
-        // INVARIANT: The bay owns the box if the exchange succeeds.
+        // INVARIANT: The free list owns the box if the exchange succeeds.
         let is_put = place.load(Relaxed).is_null()
             && place
                 .compare_exchange(null_mut(), item, Release, Relaxed)
@@ -121,7 +121,7 @@ impl<T, const N: usize> Bay<T, N> {
 
     /// Returns the indices of all places.
     fn indices() -> core::ops::Range<u32> {
-        // CAST: A bay is small.
+        // CAST: A free list is small.
         0..N as u32
     }
 
@@ -133,7 +133,7 @@ impl<T, const N: usize> Bay<T, N> {
     }
 }
 
-impl<T, const N: usize> Drop for Bay<T, N> {
+impl<T, const N: usize> Drop for FreeList<T, N> {
     fn drop(&mut self) {
         while let Some(item) = self.take() {
             drop(item);
