@@ -14,9 +14,9 @@ const PART: usize = 8;
 /// many Calls in the line then, so a connection with Calls of one page keeps up with all of them.
 const LEAST: usize = 16;
 
-/// The standing of a peer with the server.
+/// The class of a peer: whether nfsd has validated it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum PeerClass {
     /// One of the peer's Calls had a valid file handle.
     Validated,
     /// The peer has not been validated.
@@ -24,17 +24,17 @@ pub enum Standing {
     Unvalidated,
 }
 
-impl Standing {
-    /// All standings, in the order of their precedence.
+impl PeerClass {
+    /// All classes, in the order of their precedence.
     pub const ALL: [Self; 2] = [Self::Validated, Self::Unvalidated];
 
-    /// Returns true if a peer of the standing `holder` may be closed for Calls that wait for pages
-    /// and whose peers have the standing `self`: unvalidated peers never have a validated one closed.
+    /// Returns true if a peer of the class `holder` may be closed for Calls that wait for pages
+    /// and whose peers have the class `self`: unvalidated peers never have a validated one closed.
     pub fn may_close(self, holder: Self) -> bool {
         self == Self::Validated || holder == Self::Unvalidated
     }
 
-    /// Returns the name of the standing.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             Self::Validated => "validated",
@@ -43,7 +43,7 @@ impl Standing {
     }
 }
 
-/// The pages of all connections with one standing.
+/// The pages of all connections of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Pages of the budget.
@@ -53,17 +53,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the budget of `standing` on a device with `device` pages. A validated connection may
+    /// Returns the budget of `class` on a device with `device` pages. A validated connection may
     /// have `alone` pages while it is alone. One Call of `largest` pages always fits into an unused
     /// budget if the device has at least twice as many pages.
-    pub fn new(standing: Standing, device: usize, alone: usize, largest: usize) -> Self {
+    pub fn new(class: PeerClass, device: usize, alone: usize, largest: usize) -> Self {
         let part = (device / PART).max(largest).min(device);
-        match standing {
-            Standing::Validated => Self {
+        match class {
+            PeerClass::Validated => Self {
                 pages: device.saturating_sub(part),
                 alone,
             },
-            Standing::Unvalidated => Self {
+            PeerClass::Unvalidated => Self {
                 pages: part,
                 alone: alone / PART,
             },
@@ -108,14 +108,14 @@ mod tests {
 
     const LARGEST: usize = 1028;
 
-    fn budget(standing: Standing, device: usize) -> Budget {
-        Budget::new(standing, device, 2112, LARGEST)
+    fn budget(class: PeerClass, device: usize) -> Budget {
+        Budget::new(class, device, 2112, LARGEST)
     }
 
     #[test]
     fn the_budgets_divide_all_pages_one_to_seven() {
         for (device, strangers) in [(16384, 2048), (8224, 1028), (4224, 1028), (4194304, 524288)] {
-            let budgets = Standing::ALL.map(|standing| budget(standing, device).pages());
+            let budgets = PeerClass::ALL.map(|class| budget(class, device).pages());
             assert_eq!(budgets, [device - strangers, strangers]);
         }
     }
@@ -123,21 +123,21 @@ mod tests {
     #[test]
     fn the_largest_call_fits_into_each_unused_budget() {
         for device in [2 * LARGEST, 4224, 16384, 4194304] {
-            for standing in Standing::ALL {
-                let budget = budget(standing, device);
+            for class in PeerClass::ALL {
+                let budget = budget(class, device);
                 assert!(budget.pages() >= LARGEST && budget.fits(0, LARGEST));
                 assert!(!budget.fits(1, budget.pages()));
                 assert!(budget.fits(1, budget.pages() - 1));
             }
         }
         // A Call that exceeds the budget is served while it is alone.
-        assert!(budget(Standing::Validated, 0).fits(0, LARGEST));
+        assert!(budget(PeerClass::Validated, 0).fits(0, LARGEST));
     }
 
     #[test]
     fn many_connections_that_take_their_share_leave_some_pages() {
-        for standing in Standing::ALL {
-            let budget = budget(standing, 16384);
+        for class in PeerClass::ALL {
+            let budget = budget(class, 16384);
             let mut lent = 0;
             for _ in 0..24 {
                 let share = budget.share(lent);
@@ -147,21 +147,21 @@ mod tests {
             assert!(lent < budget.pages());
             assert_eq!(budget.share(budget.pages()), 0);
         }
-        assert_eq!(budget(Standing::Validated, 16384).share(0), 2112);
-        assert_eq!(budget(Standing::Unvalidated, 16384).share(0), 264);
+        assert_eq!(budget(PeerClass::Validated, 16384).share(0), 2112);
+        assert_eq!(budget(PeerClass::Unvalidated, 16384).share(0), 264);
     }
 
     #[test]
     fn a_share_is_never_too_small_for_some_small_calls() {
-        assert_eq!(budget(Standing::Validated, 16384).least(), 16);
+        assert_eq!(budget(PeerClass::Validated, 16384).least(), 16);
         // But the administrator may allow less.
-        let tight = Budget::new(Standing::Validated, 16384, 4, LARGEST);
+        let tight = Budget::new(PeerClass::Validated, 16384, 4, LARGEST);
         assert_eq!(tight.least(), 4);
     }
 
     #[test]
     fn a_connection_may_have_all_pages_if_so_configured() {
-        let budget = Budget::new(Standing::Validated, 16384, 4194304, LARGEST);
+        let budget = Budget::new(PeerClass::Validated, 16384, 4194304, LARGEST);
         assert_eq!(budget.share(10000), 4194304);
     }
 }

@@ -9,7 +9,7 @@
 //! connection to close, and [`unserved`] the pages that count. A connection has more time while Calls
 //! still leave the queue, as they do under mere load.
 
-use crate::shares::Standing;
+use crate::shares::PeerClass;
 
 /// Intervals after which a waiting Call is late and a connection that fills too few pages is
 /// unserved.
@@ -161,13 +161,13 @@ pub enum Awaited {
 }
 
 /// Returns the number of pages that a connection keeps from the late Calls in the line of `late`.
-/// The peer of the connection has the standing `holder`. `pages` has the connection's pages under
-/// RDMA Read for each line, in the order of [`Standing::ALL`].
-pub fn unserved(late: Standing, awaited: Awaited, holder: Standing, pages: [u32; 2]) -> u32 {
+/// The peer of the connection has the class `holder`. `pages` has the connection's pages under
+/// RDMA Read for each line, in the order of [`PeerClass::ALL`].
+pub fn unserved(late: PeerClass, awaited: Awaited, holder: PeerClass, pages: [u32; 2]) -> u32 {
     if !late.may_close(holder) {
         return 0;
     }
-    let lines = pages.into_iter().zip(Standing::ALL);
+    let lines = pages.into_iter().zip(PeerClass::ALL);
     let counted = lines.filter(|(_, line)| match awaited {
         Awaited::Own => *line == late,
         Awaited::Any => true,
@@ -176,10 +176,10 @@ pub fn unserved(late: Standing, awaited: Awaited, holder: Standing, pages: [u32;
     counted.fold(0, |all, (pages, _)| all.saturating_add(pages))
 }
 
-/// Returns true if a connection whose peer has the standing `holder` keeps pages from a parked Call
+/// Returns true if a connection whose peer has the class `holder` keeps pages from a parked Call
 /// while no new pages can be made. `waiting` returns true if a Call is parked in a line.
-pub fn keeps_last(holder: Standing, mut waiting: impl FnMut(Standing) -> bool) -> bool {
-    let mut lines = Standing::ALL.into_iter();
+pub fn keeps_last(holder: PeerClass, mut waiting: impl FnMut(PeerClass) -> bool) -> bool {
+    let mut lines = PeerClass::ALL.into_iter();
     lines.any(|line| line.may_close(holder) && waiting(line))
 }
 
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn unvalidated_calls_never_have_a_validated_peer_closed() {
-        use Standing::{
+        use PeerClass::{
             Unvalidated,
             Validated, //
         };
@@ -356,13 +356,13 @@ mod tests {
         }
         assert!(!keeps_last(Validated, |line| line == Unvalidated));
         assert!(keeps_last(Validated, |line| line == Validated));
-        assert!(Standing::ALL.map(|line| keeps_last(Unvalidated, |one| one == line)) == [true; 2]);
+        assert!(PeerClass::ALL.map(|line| keeps_last(Unvalidated, |one| one == line)) == [true; 2]);
         assert!(!keeps_last(Unvalidated, |_| false));
     }
 
     #[test]
     fn the_pages_that_are_awaited_count() {
-        use Standing::{
+        use PeerClass::{
             Unvalidated,
             Validated, //
         };

@@ -119,7 +119,7 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         m,
         " {} {} {} {}",
         connection.counters.namespace.number,
-        connection.standing().name(),
+        connection.class().name(),
         behind,
         now.balance.held
     );

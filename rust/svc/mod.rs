@@ -40,8 +40,8 @@
 //! | page region | the pages of one Call or Reply, and their DMA mapping |
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |
-//! | standing | `validated` if a Call of the peer had a valid file handle, otherwise `unvalidated` |
-//! | line | the queue of the Calls that wait for pages; one for each standing |
+//! | class | `validated` if a Call of the peer had a valid file handle, otherwise `unvalidated` |
+//! | line | the queue of the Calls that wait for pages; one for each class |
 //! | quota | the limit of the pages that one connection has for Read chunks |
 //! | space | the pages that the Replies of one connection hold |
 //! | look, tick | one run of a watchdog |

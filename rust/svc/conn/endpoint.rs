@@ -412,10 +412,7 @@ impl Endpoint {
 
     /// Returns the most pages that the connection may have for Read chunks.
     fn share(&self) -> usize {
-        self.connection
-            .domain
-            .pool
-            .share(self.connection.standing())
+        self.connection.domain.pool.share(self.connection.class())
     }
 
     /// Counts a message that matches no waiting callback.
@@ -455,8 +452,8 @@ impl Endpoint {
     /// Returns true if the connection holds pages for Read chunks, and parked Calls wait for such
     /// pages.
     fn keeps_read_pages(&self) -> bool {
-        let standing = self.connection.standing();
-        self.quota.used() > 0 && self.connection.domain.pool.is_short(standing)
+        let class = self.connection.class();
+        self.quota.used() > 0 && self.connection.domain.pool.is_short(class)
     }
 
     /// Returns true if the connection holds pages of Replies, and the device has reached the limit

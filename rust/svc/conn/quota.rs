@@ -4,7 +4,7 @@
 //! the quota.
 //!
 //! Pages count until nfsd takes the Call, so a peer whose Calls nfsd leaves in the inbox gets no
-//! more pages. The most pages of a connection are its share of the budget of its standing (proto's
+//! more pages. The most pages of a connection are its share of the budget of its class (proto's
 //! `shares`). Shares shrink as a budget fills, because peers that hang keep theirs until they are
 //! closed.
 //!

@@ -28,20 +28,20 @@ use crate::svc::{
     watchdog::SHORTAGE_MSECS, //
 };
 use svcrdma_proto::{
-    shares::Standing,
+    shares::PeerClass,
     shortage::{
         self,
         Largest, //
     }, //
 };
 
-/// The most connections that a look closes for the Calls of one standing.
+/// The most connections that a look closes for the Calls of one class.
 const MOST_CLOSES: u32 = 16;
 
 impl Device {
     /// Looks for a shortage in each line, and ends it. `at` is the number of this look.
     pub(crate) fn end_shortages(&self, at: u32) {
-        let late = Standing::ALL.map(|standing| self.domain.pool.look_at_line(standing));
+        let late = PeerClass::ALL.map(|class| self.domain.pool.look_at_line(class));
         if late.iter().all(Option::is_none) {
             return;
         }
@@ -73,7 +73,7 @@ impl Device {
                 return;
             };
             connection.close(CloseReason::PageShortage);
-            self.domain.pool.restart_line(late.standing);
+            self.domain.pool.restart_line(late.class);
             missing = missing.saturating_sub(pages);
         }
     }
@@ -95,7 +95,7 @@ fn unserved(connection: &Connection, late: Late) -> u32 {
     if looks <= late.patience {
         return 0;
     }
-    shortage::unserved(late.standing, late.awaited, connection.standing(), unserved)
+    shortage::unserved(late.class, late.awaited, connection.class(), unserved)
 }
 
 impl Endpoint {
@@ -112,8 +112,8 @@ impl Endpoint {
                 return;
             };
             let charge = call.sink.as_ref().map(|read_buffer| read_buffer.charge());
-            for (standing, held) in Standing::ALL.into_iter().zip(&mut held) {
-                if let Some((_, pages)) = charge.filter(|charge| charge.0 == standing) {
+            for (class, held) in PeerClass::ALL.into_iter().zip(&mut held) {
+                if let Some((_, pages)) = charge.filter(|charge| charge.0 == class) {
                     *held = held.saturating_add(line::count(pages));
                 }
             }

@@ -54,7 +54,7 @@ use svcrdma_proto::{
         ReadCursor, //
     },
     rpc,
-    shares::Standing,
+    shares::PeerClass,
     ulb, //
 };
 
@@ -67,8 +67,8 @@ impl Waiter for ReadRequest {
         self.endpoint.connection.number()
     }
 
-    fn standing(&self) -> Standing {
-        self.endpoint.connection.standing()
+    fn class(&self) -> PeerClass {
+        self.endpoint.connection.class()
     }
 
     fn is_worthwhile(&self) -> bool {
@@ -102,7 +102,7 @@ pub(crate) fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
 }
 
 /// Requests pages for `call` from the pool, and starts the RDMA Reads if the pool has enough.
-/// Otherwise the Call waits in the line of its peer's standing, and the pool starts the Reads
+/// Otherwise the Call waits in the line of its peer's class, and the pool starts the Reads
 /// later.
 fn request(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
     let connection = &endpoint.connection;

@@ -24,7 +24,7 @@ use rdma::{
     device::Pd,
     page_region::PageRegion, //
 };
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// The most sinks of a size that a cache has room for.
 const MAX_SINKS: usize = 64;
@@ -94,7 +94,7 @@ impl Cache {
             None => last,
         };
         self.note_taken(list, pages);
-        Some(ReadBuffer::new(sink, Standing::Validated, pages))
+        Some(ReadBuffer::new(sink, PeerClass::Validated, pages))
     }
 
     /// Takes any sink.
@@ -105,7 +105,7 @@ impl Cache {
         })?;
         let pages = sink.pages();
         self.note_taken(list, pages);
-        Some(ReadBuffer::new(sink, Standing::Validated, pages))
+        Some(ReadBuffer::new(sink, PeerClass::Validated, pages))
     }
 
     /// Takes a sink that was idle since the last look. The caller repeats this until it returns
@@ -122,7 +122,7 @@ impl Cache {
             if let Some(sink) = sinks.pop() {
                 let pages = sink.pages();
                 self.pages = self.pages.saturating_sub(pages);
-                return Some(ReadBuffer::new(sink, Standing::Validated, pages));
+                return Some(ReadBuffer::new(sink, PeerClass::Validated, pages));
             }
         }
         self.fewest = self.sinks.each_ref().map(|sinks| sinks.len());
@@ -141,9 +141,9 @@ impl Cache {
     /// Keeps an idle sink, unless the cache has `limit` pages already. Returns the sink if it is
     /// not kept.
     pub(super) fn keep_sink(&mut self, sink: ReadBuffer, limit: usize) -> Option<ReadBuffer> {
-        let (standing, pages) = sink.charge();
+        let (class, pages) = sink.charge();
         let is_whole = sink.pages() == pages && pages > 0;
-        let is_kept = standing == Standing::Validated && is_whole && self.pages < limit;
+        let is_kept = class == PeerClass::Validated && is_whole && self.pages < limit;
         if !is_kept || self.pd.is_none() {
             return Some(sink);
         }
@@ -157,7 +157,7 @@ impl Cache {
         let refused = sinks.push_within_capacity(sink).err();
         // There is room, as was checked.
         if let Some(e) = refused {
-            return Some(ReadBuffer::new(e.0, standing, pages));
+            return Some(ReadBuffer::new(e.0, class, pages));
         }
         self.pages = self.pages.saturating_add(pages);
         None

@@ -43,7 +43,7 @@ use rdma::{
     receive_budget::Budget, //
 };
 use support::workqueue::OwnedQueue;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// The objects that the connections of a device share.
 ///
@@ -114,7 +114,7 @@ impl<C: Tenant> Domain<C> {
     /// one. In any process context.
     pub(crate) fn sink(&self, lane: &Lane, call: C::Read) -> Sink<C::Read> {
         // Parked Calls come first, and the pool alone counts what unvalidated peers have.
-        if call.standing() == Standing::Validated && !self.pool.has_parked() {
+        if call.class() == PeerClass::Validated && !self.pool.has_parked() {
             if let Some(sink) = lane.take_sink(call.pages()) {
                 return Sink::Ready(call, sink);
             }

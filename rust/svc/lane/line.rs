@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines: the parked Calls of peers of one standing, and the number of pages that such Calls hold.
+//! Lines: the parked Calls of peers of one class, and the number of pages that such Calls hold.
 //!
-//! The stock of a pool has a line for each [`Standing`], under its lock. Each line has a budget of
+//! The stock of a pool has a line for each [`PeerClass`], under its lock. Each line has a budget of
 //! its own, so unvalidated peers take neither pages nor places from validated ones. A Call belongs
-//! to the line of the standing that its peer has when the Call asks for pages. The [`ReadBuffer`] keeps
-//! that standing until the pages come back, even if the peer is validated meanwhile.
+//! to the line of the class that its peer has when the Call asks for pages. The [`ReadBuffer`] keeps
+//! that class until the pages come back, even if the peer is validated meanwhile.
 
 use super::{
     read_buffer::ReadBuffer,
@@ -22,7 +22,7 @@ use support::ring::WaitQueue;
 use svcrdma_proto::{
     shares::{
         Budget,
-        Standing, //
+        PeerClass, //
     },
     shortage, //
 };
@@ -30,9 +30,9 @@ use svcrdma_proto::{
 /// The most Calls in a line: more than the credits of any one connection.
 const MAX_PARKED: usize = 4 * settings::MAX_CREDITS as usize;
 
-/// Returns the budget of the line of `standing`.
-fn budget(standing: Standing, limits: ReadPages) -> Budget {
-    Budget::new(standing, limits.device, limits.connection, LARGE)
+/// Returns the budget of the line of `class`.
+fn budget(class: PeerClass, limits: ReadPages) -> Budget {
+    Budget::new(class, limits.device, limits.connection, LARGE)
 }
 
 /// A parked Call.
@@ -42,9 +42,9 @@ pub(crate) struct Parked<W> {
     marks: u32,
 }
 
-/// The line of one standing.
+/// The line of one class.
 pub(crate) struct Line<W> {
-    standing: Standing,
+    class: PeerClass,
     /// The parked Calls, the oldest first. Their owners are the numbers of their connections.
     parked: WaitQueue<Parked<W>>,
     /// Pages that the parked Calls need.
@@ -59,9 +59,9 @@ pub(crate) struct Line<W> {
 
 impl<W: Waiter> Line<W> {
     /// Returns a line that has no room for Calls.
-    pub(crate) fn new(standing: Standing) -> Self {
+    pub(crate) fn new(class: PeerClass) -> Self {
         Self {
-            standing,
+            class,
             parked: WaitQueue::none(),
             demand: 0,
             lent: 0,
@@ -137,7 +137,7 @@ impl<W: Waiter> Line<W> {
 
     /// Returns true if the budget has `pages` pages left.
     pub(crate) fn fits(&self, limits: ReadPages, pages: usize) -> bool {
-        budget(self.standing, limits).fits(self.lent, pages)
+        budget(self.class, limits).fits(self.lent, pages)
     }
 
     /// Returns true if the oldest parked Call exceeds what is left of the budget.
@@ -149,7 +149,7 @@ impl<W: Waiter> Line<W> {
     /// Lends `sink` with `pages` pages.
     pub(crate) fn lend(&mut self, sink: KBox<PageRegion>, pages: usize) -> ReadBuffer {
         self.lent = self.lent.saturating_add(pages);
-        ReadBuffer::new(sink, self.standing, pages)
+        ReadBuffer::new(sink, self.class, pages)
     }
 
     /// Counts `pages` pages of a [`ReadBuffer`] as returned.
@@ -168,7 +168,7 @@ impl<W: Waiter> Line<W> {
     /// When none are left, each connection still gets some small Calls into the line, but only while
     /// the line is less than half full. The other half is for one Call of each connection.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
-        let budget = budget(self.standing, limits);
+        let budget = budget(self.class, limits);
         let lent = self.lent.saturating_sub(self.idle);
         let share = budget.share(lent.saturating_add(self.demand));
         if self.parked.len() < MAX_PARKED / 2 {
@@ -194,16 +194,16 @@ impl<W: Waiter> Lines<W> {
     pub(crate) fn new() -> Self {
         Self {
             looks: 0,
-            validated: Line::new(Standing::Validated),
-            unvalidated: Line::new(Standing::Unvalidated),
+            validated: Line::new(PeerClass::Validated),
+            unvalidated: Line::new(PeerClass::Unvalidated),
         }
     }
 
-    /// Returns the line of `standing`.
-    pub(crate) fn of(&mut self, standing: Standing) -> &mut Line<W> {
-        match standing {
-            Standing::Validated => &mut self.validated,
-            Standing::Unvalidated => &mut self.unvalidated,
+    /// Returns the line of `class`.
+    pub(crate) fn of(&mut self, class: PeerClass) -> &mut Line<W> {
+        match class {
+            PeerClass::Validated => &mut self.validated,
+            PeerClass::Unvalidated => &mut self.unvalidated,
         }
     }
 

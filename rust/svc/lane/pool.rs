@@ -10,7 +10,7 @@
 //! - *Reply contexts* have a send buffer each.
 //!
 //! Completions only take free objects and never allocate. A Call that finds too few is parked in
-//! the line of its peer's standing, in the order of arrival, and the refill makes more. nfsd
+//! the line of its peer's class, in the order of arrival, and the refill makes more. nfsd
 //! threads may sleep, so they allocate what the pool lacks.
 //!
 //! # Locking
@@ -76,14 +76,14 @@ use support::{
     ring::Refused,
     stream::Stream, //
 };
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
 pub(crate) struct Pool<W> {
     pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
     /// True if Calls are parked that may take what lanes keep. Changed under the lock, read without.
     has_parked: AtomicFlag,
-    /// The most pages that a connection of each standing may have. Changed under the lock, read
+    /// The most pages that a connection of each class may have. Changed under the lock, read
     /// without.
     shares: [Atomic<u64>; 2],
 }
@@ -120,12 +120,12 @@ impl<W: Waiter> Pool<W> {
         self.has_parked.load(Relaxed)
     }
 
-    /// Returns the most pages that a connection of `standing` may have. Takes no lock.
-    pub(crate) fn share(&self, standing: Standing) -> usize {
+    /// Returns the most pages that a connection of `class` may have. Takes no lock.
+    pub(crate) fn share(&self, class: PeerClass) -> usize {
         let [validated, unvalidated] = &self.shares;
-        let share = match standing {
-            Standing::Validated => validated,
-            Standing::Unvalidated => unvalidated,
+        let share = match class {
+            PeerClass::Validated => validated,
+            PeerClass::Unvalidated => unvalidated,
         };
         usize::try_from(share.load(Relaxed)).unwrap_or(usize::MAX)
     }
@@ -136,8 +136,8 @@ impl<W: Waiter> Pool<W> {
         let limits = ReadPages::now();
         self.has_parked
             .store(inner.lines.wait_for_others(limits), Relaxed);
-        for (share, standing) in self.shares.iter().zip(Standing::ALL) {
-            let pages = inner.lines.of(standing).share(limits);
+        for (share, class) in self.shares.iter().zip(PeerClass::ALL) {
+            let pages = inner.lines.of(class).share(limits);
             share.store(pages as u64, Relaxed);
         }
     }
@@ -163,9 +163,9 @@ impl<W: Waiter> Pool<W> {
             inner.registers = registers;
             self.publish(&mut inner);
         }
-        for (standing, room) in Standing::ALL.into_iter().zip(rooms) {
+        for (class, room) in PeerClass::ALL.into_iter().zip(rooms) {
             // Outside the lock: dropping a ring sleeps.
-            let before = self.inner.lock().lines.of(standing).open(room);
+            let before = self.inner.lock().lines.of(class).open(room);
             drop(before);
         }
         self.put_replies(replies);
@@ -338,7 +338,7 @@ impl<W: Waiter> Pool<W> {
 
     /// Returns the pages and the memory region of a Read buffer to the stock.
     fn keep_sink(&self, read_buffer: ReadBuffer) {
-        let (mut sink, standing, pages) = read_buffer.end();
+        let (mut sink, class, pages) = read_buffer.end();
         if let Some(mut memory_region) = sink.take_memory_region() {
             // The region comes back without a completion of Reads, so its connection may be gone
             // and [`Self::forget`] may have run. A region that no peer knows is free for any
@@ -351,7 +351,7 @@ impl<W: Waiter> Pool<W> {
         // Outside the lock.
         sink.unmap();
         let mut inner = self.inner.lock();
-        inner.lines.of(standing).release(pages);
+        inner.lines.of(class).release(pages);
         self.publish(&mut inner);
         let stream = sink.stream_mut();
         if stream.is_fresh() {
@@ -382,14 +382,14 @@ impl<W: Waiter> Pool<W> {
         if inner.pd.is_none() {
             return Sink::Refused(Refused::Closed(call));
         }
-        let standing = call.standing();
-        if inner.is_first(standing, ReadPages::now(), call.pages()) {
-            if let Some(sink) = inner.lend(standing, Demand::of(&call)) {
+        let class = call.class();
+        if inner.is_first(class, ReadPages::now(), call.pages()) {
+            if let Some(sink) = inner.lend(class, Demand::of(&call)) {
                 self.publish(&mut inner);
                 return Sink::Ready(call, sink);
             }
         }
-        let parked = inner.lines.of(standing).park(call);
+        let parked = inner.lines.of(class).park(call);
         self.publish(&mut inner);
         match parked {
             Ok(()) => Sink::Waits,
@@ -417,8 +417,8 @@ impl<W: Waiter> Pool<W> {
     /// Takes a parked Call of connection `user` out of its turn.
     fn remove_parked(&self, user: u64) -> Option<W> {
         let mut inner = self.inner.lock();
-        let mut lines = Standing::ALL.into_iter();
-        let call = lines.find_map(|standing| inner.lines.of(standing).remove(user))?;
+        let mut lines = PeerClass::ALL.into_iter();
+        let call = lines.find_map(|class| inner.lines.of(class).remove(user))?;
         self.publish(&mut inner);
         Some(call)
     }

@@ -8,37 +8,33 @@ use core::ops::{
 };
 use kernel::prelude::*;
 use rdma::page_region::PageRegion;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// The Read buffer of a Call: a page region with pages that the Reads of its chunks fill.
 ///
-/// The pages count as lent in the line of `standing` until the pool takes the Read buffer back.
+/// The pages count as lent in the line of `class` until the pool takes the Read buffer back.
 pub(crate) struct ReadBuffer {
     sink: KBox<PageRegion>,
-    /// The line in which the pages count, whatever the standing of the peer is now.
-    standing: Standing,
+    /// The line in which the pages count, whatever the class of the peer is now.
+    class: PeerClass,
     /// The number of pages that count.
     pages: usize,
 }
 
 impl ReadBuffer {
-    /// Returns a Read buffer of `sink`, whose `pages` pages count as lent in the line of `standing`.
-    pub(super) fn new(sink: KBox<PageRegion>, standing: Standing, pages: usize) -> Self {
-        Self {
-            sink,
-            standing,
-            pages,
-        }
+    /// Returns a Read buffer of `sink`, whose `pages` pages count as lent in the line of `class`.
+    pub(super) fn new(sink: KBox<PageRegion>, class: PeerClass, pages: usize) -> Self {
+        Self { sink, class, pages }
     }
 
     /// Ends the use of the Read buffer. Returns the sink, the line in which the pages counted, and their number.
-    pub(super) fn end(self) -> (KBox<PageRegion>, Standing, usize) {
-        (self.sink, self.standing, self.pages)
+    pub(super) fn end(self) -> (KBox<PageRegion>, PeerClass, usize) {
+        (self.sink, self.class, self.pages)
     }
 
     /// Returns the line in which the pages count, and their number.
-    pub(crate) fn charge(&self) -> (Standing, usize) {
-        (self.standing, self.pages)
+    pub(crate) fn charge(&self) -> (PeerClass, usize) {
+        (self.class, self.pages)
     }
 }
 

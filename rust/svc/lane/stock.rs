@@ -33,7 +33,7 @@ use rdma::{
 };
 use support::stream::Stream;
 use svcrdma_proto::{
-    shares::Standing,
+    shares::PeerClass,
     shortage::{
         keeps_last,
         Awaited, //
@@ -126,7 +126,7 @@ pub(crate) struct Count {
 impl<W: Waiter> Stock<W> {
     /// Returns the numbers of objects.
     pub(crate) fn count(&mut self) -> Count {
-        let unvalidated = self.lines.of(Standing::Unvalidated);
+        let unvalidated = self.lines.of(PeerClass::Unvalidated);
         Count {
             unvalidated: unvalidated.lent(),
             unvalidated_waiting: unvalidated.len(),
@@ -139,8 +139,8 @@ impl<W: Waiter> Stock<W> {
 
     /// Takes a parked Call out of any line.
     pub(crate) fn pop_any(&mut self) -> Option<W> {
-        let mut lines = Standing::ALL.into_iter();
-        lines.find_map(|standing| self.lines.of(standing).pop())
+        let mut lines = PeerClass::ALL.into_iter();
+        lines.find_map(|class| self.lines.of(class).pop())
     }
 
     /// Returns the free page regions for `pages` pages.
@@ -211,11 +211,11 @@ impl<W: Waiter> Stock<W> {
         !self.page_regions(demand.pages).is_empty() && self.has_memory_region(demand)
     }
 
-    /// Lends a page region with the pages of `demand`, which count in the line of `standing`.
+    /// Lends a page region with the pages of `demand`, which count in the line of `class`.
     /// Returns None if a page or a region is missing.
-    pub(crate) fn lend(&mut self, standing: Standing, demand: Demand) -> Option<ReadBuffer> {
+    pub(crate) fn lend(&mut self, class: PeerClass, demand: Demand) -> Option<ReadBuffer> {
         let sink = self.take_sink(demand)?;
-        Some(self.lines.of(standing).lend(sink, demand.pages))
+        Some(self.lines.of(class).lend(sink, demand.pages))
     }
 
     /// Takes the page region, fills it with pages and attaches the memory region.
@@ -242,25 +242,25 @@ impl<W: Waiter> Stock<W> {
     /// if the stock lacks something that the first one needs: validated peers have precedence, so
     /// no other Call is tried.
     pub(crate) fn unpark(&mut self, limits: ReadPages) -> Option<Unparked<W>> {
-        let (standing, demand) = self.next_demand(limits)?;
-        if !self.lines.of(standing).front()?.is_worthwhile() {
-            return self.lines.of(standing).pop().map(Unparked::Closing);
+        let (class, demand) = self.next_demand(limits)?;
+        if !self.lines.of(class).front()?.is_worthwhile() {
+            return self.lines.of(class).pop().map(Unparked::Closing);
         }
-        let read_buffer = self.lend(standing, demand)?;
-        let call = self.lines.of(standing).pop()?;
+        let read_buffer = self.lend(class, demand)?;
+        let call = self.lines.of(class).pop()?;
         Some(Unparked::Ready(call, read_buffer))
     }
 
     /// Returns the demand of the first Call that may start once its pages and regions are in stock,
     /// and the line of that Call. Such a Call fits into the budget of its line, or its connection
     /// is closing.
-    pub(crate) fn next_demand(&mut self, limits: ReadPages) -> Option<(Standing, Demand)> {
-        Standing::ALL.into_iter().find_map(|standing| {
-            let line = self.lines.of(standing);
+    pub(crate) fn next_demand(&mut self, limits: ReadPages) -> Option<(PeerClass, Demand)> {
+        PeerClass::ALL.into_iter().find_map(|class| {
+            let line = self.lines.of(class);
             let call = line.front()?;
             let (demand, is_worthwhile) = (Demand::of(call), call.is_worthwhile());
             let may_go = !is_worthwhile || line.fits(limits, demand.pages);
-            may_go.then_some((standing, demand))
+            may_go.then_some((class, demand))
         })
     }
 
@@ -295,29 +295,29 @@ impl<W: Waiter> Stock<W> {
         }
     }
 
-    /// Returns true if a new Call of `standing` with `pages` pages may borrow before all parked
+    /// Returns true if a new Call of `class` with `pages` pages may borrow before all parked
     /// Calls: none is parked in its own line, and none of a validated peer could take the pages.
-    pub(crate) fn is_first(&mut self, standing: Standing, limits: ReadPages, pages: usize) -> bool {
-        let line = self.lines.of(standing);
+    pub(crate) fn is_first(&mut self, class: PeerClass, limits: ReadPages, pages: usize) -> bool {
+        let line = self.lines.of(class);
         let may_go = line.is_empty() && line.fits(limits, pages);
         let first = &mut self.lines.validated;
-        may_go && (standing == Standing::Validated || first.is_empty() || first.is_blocked(limits))
+        may_go && (class == PeerClass::Validated || first.is_empty() || first.is_blocked(limits))
     }
 
-    /// Returns true if parked Calls wait for pages that connections of `standing` hold: the budget of
+    /// Returns true if parked Calls wait for pages that connections of `class` hold: the budget of
     /// that line is used up, or there is no memory for new pages.
-    pub(crate) fn is_short(&mut self, standing: Standing, limits: ReadPages) -> bool {
+    pub(crate) fn is_short(&mut self, class: PeerClass, limits: ReadPages) -> bool {
         let lines = &mut self.lines;
-        self.no_memory && keeps_last(standing, |line| !lines.of(line).is_empty())
-            || lines.of(standing).is_blocked(limits)
+        self.no_memory && keeps_last(class, |line| !lines.of(line).is_empty())
+            || lines.of(class).is_blocked(limits)
     }
 
-    /// Returns the origin of the pages that the parked Calls of `standing` wait for.
-    pub(crate) fn awaited(&mut self, standing: Standing, limits: ReadPages) -> Awaited {
+    /// Returns the origin of the pages that the parked Calls of `class` wait for.
+    pub(crate) fn awaited(&mut self, class: PeerClass, limits: ReadPages) -> Awaited {
         // No page can be made: memory is short, or the limit was lowered below the pages that
         // exist.
         let is_exhausted = self.no_memory || self.total >= limits.device;
-        match (self.lines.of(standing).is_blocked(limits), is_exhausted) {
+        match (self.lines.of(class).is_blocked(limits), is_exhausted) {
             (true, _) => Awaited::Own,
             (false, true) => Awaited::Any,
             (false, false) => Awaited::New,

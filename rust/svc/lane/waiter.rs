@@ -3,7 +3,7 @@
 //! Waiters: the pool's view of a Call that borrows pages.
 
 use super::read_buffer::ReadBuffer;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// A Call whose Read chunks need pages. The pool may park it until it has pages.
 pub(crate) trait Waiter: Send + 'static {
@@ -13,8 +13,8 @@ pub(crate) trait Waiter: Send + 'static {
     /// Returns the number of the Call's connection.
     fn user(&self) -> u64;
 
-    /// Returns the present standing of the Call's peer.
-    fn standing(&self) -> Standing;
+    /// Returns the present class of the Call's peer.
+    fn class(&self) -> PeerClass;
 
     /// Returns false if the connection is closing, so that the Call needs no pages any more.
     fn is_worthwhile(&self) -> bool;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::svc::settings::ReadPages;
 use svcrdma_proto::{
-    shares::Standing,
+    shares::PeerClass,
     shortage::Awaited, //
 };
 
@@ -21,7 +21,7 @@ use svcrdma_proto::{
 #[derive(Clone, Copy)]
 pub(crate) struct Late {
     /// The line.
-    pub(crate) standing: Standing,
+    pub(crate) class: PeerClass,
     /// The pages that the late Calls need.
     pub(crate) pages: u32,
     /// The origin of these pages.
@@ -34,9 +34,9 @@ pub(crate) struct Late {
 }
 
 impl<W: Waiter> Pool<W> {
-    /// Returns true if parked Calls wait for pages that Calls of `standing` hold.
-    pub(crate) fn is_short(&self, standing: Standing) -> bool {
-        self.inner.lock().is_short(standing, ReadPages::now())
+    /// Returns true if parked Calls wait for pages that Calls of `class` hold.
+    pub(crate) fn is_short(&self, class: PeerClass) -> bool {
+        self.inner.lock().is_short(class, ReadPages::now())
     }
 
     /// Begins another look at the lines and returns its number. Lanes keep `idle` pages, which do not
@@ -50,10 +50,10 @@ impl<W: Waiter> Pool<W> {
         inner.lines.looks
     }
 
-    /// Looks at the line of `standing`. Returns its late Calls, or None if no Call is parked there.
-    pub(crate) fn look_at_line(&self, standing: Standing) -> Option<Late> {
+    /// Looks at the line of `class`. Returns its late Calls, or None if no Call is parked there.
+    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<Late> {
         let mut inner = self.inner.lock();
-        let line = inner.lines.of(standing);
+        let line = inner.lines.of(class);
         let pages = line.lateness.look(count(line.demand));
         let patience = line.lateness.patience();
         if line.is_empty() {
@@ -61,17 +61,17 @@ impl<W: Waiter> Pool<W> {
         }
         let only_user = line.only_user();
         Some(Late {
-            standing,
+            class,
             pages,
-            awaited: inner.awaited(standing, ReadPages::now()),
+            awaited: inner.awaited(class, ReadPages::now()),
             patience,
             only_user,
         })
     }
 
-    /// Restarts the wait of the late Calls of `standing` after a connection was closed for them:
+    /// Restarts the wait of the late Calls of `class` after a connection was closed for them:
     /// its pages take some time to come back.
-    pub(crate) fn restart_line(&self, standing: Standing) {
-        self.inner.lock().lines.of(standing).lateness.restart();
+    pub(crate) fn restart_line(&self, class: PeerClass) {
+        self.inner.lock().lines.of(class).lateness.restart();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Standing: whether nfsd has validated the peer of a connection, and the credits that this allows.
+//! Peer classes: whether nfsd has validated the peer of a connection, and the credits that this allows.
 //!
 //! nfsd sets a flag of the `svc_xprt` when a Call has a valid file handle. nfsd threads copy the
 //! flag to the connection when they have results, and all others read the copy. A validated peer
@@ -8,7 +8,7 @@
 
 use super::connection::Connection;
 use sunrpc::results::Results;
-use svcrdma_proto::shares::Standing;
+use svcrdma_proto::shares::PeerClass;
 
 /// The most credits of a peer that is not validated.
 const CREDITS: u32 = 8;
@@ -17,27 +17,27 @@ impl Connection {
     /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
     #[inline]
     pub(crate) fn note_peer(&self, results: &Results<'_>) {
-        if self.standing() == Standing::Unvalidated && results.is_peer_valid() {
+        if self.class() == PeerClass::Unvalidated && results.is_peer_valid() {
             self.is_validated.set(true);
         }
     }
 
-    /// Returns the standing of the peer. In any context.
+    /// Returns the class of the peer. In any context.
     #[inline]
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn class(&self) -> PeerClass {
         if self.is_validated.get() {
-            Standing::Validated
+            PeerClass::Validated
         } else {
-            Standing::Unvalidated
+            PeerClass::Unvalidated
         }
     }
 
-    /// Returns the most credits that the standing of the peer allows.
+    /// Returns the most credits that the class of the peer allows.
     #[inline]
     pub(crate) fn most_credits(&self) -> u32 {
-        match self.standing() {
-            Standing::Validated => u32::MAX,
-            Standing::Unvalidated => CREDITS,
+        match self.class() {
+            PeerClass::Validated => u32::MAX,
+            PeerClass::Unvalidated => CREDITS,
         }
     }
 }
