@@ -13,7 +13,10 @@ use clap::{
     Subcommand, //
 };
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::path::{
+    Path,
+    PathBuf, //
+};
 
 /// The version of the packages, or that of the crate for builds by hand.
 const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
@@ -33,7 +36,8 @@ pub(crate) struct Cli {
     /// Print one line of JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Directory below which all files are read and written, for tests
+    /// Directory below which all files are read and written
+    #[cfg(feature = "test-root")]
     #[arg(
         long,
         global = true,
@@ -41,9 +45,19 @@ pub(crate) struct Cli {
         value_name = "DIR",
         default_value = "/"
     )]
-    pub(crate) root: PathBuf,
+    root: PathBuf,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Returns the directory below which all files are read and written.
+    pub(crate) fn root(&self) -> &Path {
+        #[cfg(feature = "test-root")]
+        return &self.root;
+        #[cfg(not(feature = "test-root"))]
+        Path::new("/")
+    }
 }
 
 /// The commands.

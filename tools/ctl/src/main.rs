@@ -11,6 +11,7 @@
 //! commands   a file for each command
 //! system     the host: modules, tables, counters
 //! root       files below a root directory
+//! program    programs that commands start
 //! table      a table in debugfs, read by the names of its columns
 //! answer     what a command returns
 //! error      why a command returns nothing, and its exit status
@@ -35,6 +36,7 @@ mod mask;
 mod metric;
 mod modules;
 mod peer;
+mod program;
 mod root;
 mod setting;
 mod system;
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         }
     };
     let name = cli.command.name();
-    let result = commands::run(&cli, &System::new(&cli.root));
+    let result = commands::run(&cli, &System::new(cli.root()));
     ExitCode::from(print(name, cli.json, result))
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files below a root directory: `/`, or a copy of parts of it for tests.
+//! Files below a root directory: `/`, or the tree of a test.
 
 use std::{
     fs, io,

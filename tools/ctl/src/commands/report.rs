@@ -18,7 +18,7 @@ use crate::{
     },
     human::plural,
     mask::Mask,
-    modules::search_path,
+    program,
     root::Gap,
     system::{
         System,
@@ -34,7 +34,6 @@ use serde_json::json;
 use std::{
     io,
     path::PathBuf,
-    process::Command,
     time::{
         SystemTime,
         UNIX_EPOCH, //
@@ -297,11 +296,7 @@ fn kernel_log() -> Option<String> {
 /// Returns what a command prints, or nothing if it fails.
 fn output(command: &[&str]) -> Option<String> {
     let (name, args) = command.split_first()?;
-    let output = Command::new(name)
-        .env("PATH", search_path())
-        .args(args)
-        .output()
-        .ok()?;
+    let output = program::command(name).args(args).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)
 }
