@@ -26,8 +26,8 @@ const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
 
 const STATUSES: &str = "\
 Exit status: 0 done, or all is good; 1 failed or refused, or check has a warning; 2 check has found \
-something broken; 3 could not be found out (no module, no rights, no debugfs, an older module), or \
-the command line is wrong.";
+something broken, or the command line is wrong; 3 could not be found out (no module, no rights, no \
+debugfs, an older module).";
 
 /// Shows, checks and tunes svcrdma, the NFS/RDMA server of this host
 #[derive(Debug, Parser)]

@@ -51,8 +51,8 @@ use crate::{
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Exit status of a wrong command line: nothing could be found out.
-const USAGE: u8 = 3;
+/// Exit status of a wrong command line, as of rpcrdma-probe and of most programs.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

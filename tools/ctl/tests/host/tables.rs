@@ -210,12 +210,12 @@ fn an_older_module_lacks_a_column_or_a_table() {
 }
 
 #[test]
-fn a_wrong_command_line_ends_with_3() {
+fn a_wrong_command_line_ends_with_2() {
     let host = Host::serving();
-    assert!(host.run(&["frob"]).exits(3).err.contains("frob"));
+    assert!(host.run(&["frob"]).exits(2).err.contains("frob"));
     assert!(host
         .run(&["connections", "--peer", "client7"])
-        .exits(3)
+        .exits(2)
         .err
         .contains("client7"));
     host.run(&["--version"]).exits(0).says("svcrdmactl ");
