@@ -114,8 +114,7 @@ pub(crate) fn run(args: &cli::Report, system: &System) -> Result<Answer> {
     let written = report
         .archive()
         .and_then(|archive| atomic::write(&path, &archive, 0o600));
-    written
-        .map_err(|error| Error::failed("not-written", format!("{}: {error}", path.display())))?;
+    written.map_err(|error| Error::not_written(&path, &error))?;
     Ok(report.answer(&path))
 }
 

@@ -60,6 +60,24 @@ fn programs_in_the_path_of_the_caller_are_not_started() {
 }
 
 #[test]
+fn what_the_system_says_is_no_action() {
+    let host = Host::serving();
+    let table = format!("{DEBUGFS}/closes");
+    host.remove(&table);
+    host.write(&format!("{table}/file"), "");
+    let check = host.run(&["check", "--json"]).exits(1).json();
+    assert_eq!(
+        check["findings"],
+        serde_json::json!([{
+            "level": "warning",
+            "id": "unreadable",
+            "text": format!("/{table}: Is a directory (os error 21)"),
+            "action": "",
+        }])
+    );
+}
+
+#[test]
 fn no_module() {
     let host = Host::without_server();
     let done = host.run(&["check"]).exits(2);

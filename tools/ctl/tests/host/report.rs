@@ -124,5 +124,5 @@ fn report_of_the_kernels_own_server() {
     assert!(files(&host, &name)["check"].contains("rpcrdma-serves"));
     host.run(&["report", "--output", "nowhere/r"])
         .exits(1)
-        .complains("nowhere/r: ");
+        .complains("nowhere/r cannot be written, because its folder does not exist: ");
 }

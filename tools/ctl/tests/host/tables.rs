@@ -177,7 +177,10 @@ fn what_cannot_be_found_out_ends_with_3() {
         .run(&["closes", "--json"])
         .exits(3)
         .json();
-    assert_eq!(error["error"]["id"], "no-module");
+    assert_eq!(
+        error["error"],
+        json!({"id": "no-module", "text": "svcrdma is not loaded", "action": "modprobe svcrdma"})
+    );
     assert_eq!(error["command"], "closes");
 }
 
