@@ -205,7 +205,7 @@ pub(crate) struct Report {
     /// File to write; svcrdma-report-TIME.tar.gz here if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the addresses of peers by numbers
+    /// Replace the addresses of peers and the names of hosts by numbers
     #[arg(long)]
     pub(crate) mask: bool,
 }
