@@ -16,7 +16,7 @@ use crate::{
         Level, //
     },
     listener::Listener,
-    modules, peer,
+    modules, peer, program,
     setting::RELEASE,
     system::{
         Server,
@@ -27,8 +27,7 @@ use crate::{
 use serde_json::json;
 use std::{
     net::IpAddr,
-    path::Path,
-    process::Command, //
+    path::Path, //
 };
 
 /// The program that replaces the module: scripts/upgrade as the package installs it.
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
         let good = "the module can be replaced while nfsd runs";
         return Ok(check::answer(&findings, good));
     }
-    let mut command = Command::new(system.root.path(PROGRAM));
+    let mut command = program::command(system.root.path(PROGRAM));
     command.args(&args.module);
     let failed = |error| Error::failed("no-program", format!("{PROGRAM}: {error}"));
     let (status, said) = match json {
