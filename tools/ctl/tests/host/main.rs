@@ -6,6 +6,7 @@ mod check;
 mod connections;
 mod golden;
 mod host;
+mod load;
 mod metrics;
 mod report;
 mod settings;
