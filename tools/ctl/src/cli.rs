@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Settings(Settings),
     /// Check the host: one line for each finding, with what to do
     Check,
+    /// Load svcrdma, and unload an rpcrdma that nothing uses before that
+    Load,
     /// Print metrics for Prometheus
     Metrics(Metrics),
     /// Collect what a fault report needs into a tar.gz
@@ -92,6 +94,7 @@ impl Command {
             Command::Closes(_) => "closes",
             Command::Settings(_) => "settings",
             Command::Check => "check",
+            Command::Load => "load",
             Command::Metrics(_) => "metrics",
             Command::Report(_) => "report",
             Command::Upgrade(_) => "upgrade",

@@ -40,6 +40,12 @@ impl<'a> Modules<'a> {
             || self.root.exists(&format!("/sys/module/{name}/initstate"))
     }
 
+    /// Returns the number of users of a loaded module.
+    pub(crate) fn references(&self, name: &str) -> u64 {
+        let count = self.root.line(&format!("/sys/module/{name}/refcnt"));
+        count.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     /// Returns the path of the module that modprobe loads, below the folder of the kernel.
     fn relative(&self, name: &str) -> Option<&str> {
         let paths = self
@@ -95,6 +101,19 @@ pub(crate) fn field_of(path: &Path, field: &str) -> Option<String> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// Runs a program that loads or unloads a module, or returns what it printed.
+pub(crate) fn run(program: &str, module: &str) -> Result<(), String> {
+    let output = Command::new(program)
+        .env("PATH", search_path())
+        .arg(module)
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
 }
 
 /// Returns the search path for programs, with the folders that users other than root lack.

@@ -107,6 +107,20 @@ impl System {
         ports
     }
 
+    /// Returns the folders that are mounted over NFS/RDMA, as far as this process sees them.
+    pub(crate) fn rdma_mounts(&self) -> Vec<String> {
+        let text = self.root.read("/proc/mounts").unwrap_or_default();
+        let mounts = text.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (folder, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_rdma = options
+                .split(',')
+                .any(|option| matches!(option, "proto=rdma" | "proto=rdma6"));
+            (kind.starts_with("nfs") && is_rdma).then(|| folder.to_owned())
+        });
+        mounts.collect()
+    }
+
     /// Returns the number of nfsd threads, or nothing if nfsd's files cannot be read.
     pub(crate) fn threads(&self) -> Option<u64> {
         self.root.line("/proc/fs/nfsd/threads")?.parse().ok()

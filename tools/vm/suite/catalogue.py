@@ -33,6 +33,8 @@ TOOLS = [
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
+    ("build.guard", 60, ["scripts/tests/guard"]),
+    ("build.maintainer", 60, ["scripts/tests/maintainer"]),
     ("build.rust-analyzer", 300, ["scripts/tests/rust-project"]),
     ("build.htmldocs", 300, ["scripts/htmldocs"]),
     ("check.imports", 60, ["scripts/check-imports"]),
@@ -56,6 +58,7 @@ HOST = [
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
     ("package.pages", 1200, []),
+    ("package.device", 900, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
     ("package.upgrade", 900, []),

@@ -52,8 +52,18 @@ pub(crate) fn good(system: &System) -> String {
 }
 
 /// Creates the finding of something that stops the service.
-fn broken(id: &'static str, text: impl Into<String>, action: impl Into<String>) -> Finding {
+pub(crate) fn broken(
+    id: &'static str,
+    text: impl Into<String>,
+    action: impl Into<String>,
+) -> Finding {
     Finding::new(Level::Broken, id, text, action)
+}
+
+/// Returns a finding unless root runs the program. `text` says what only root can do.
+pub(crate) fn rights(text: &str) -> Option<Finding> {
+    let is_root = rustix::process::geteuid().is_root();
+    (!is_root).then(|| Finding::new(Level::Unknown, "no-rights", text, "run this as root"))
 }
 
 /// Creates the finding of something that impairs the service.

@@ -24,8 +24,6 @@ use std::path::Path;
 
 /// The families of kernels for which the module is built and tested.
 const FAMILIES: [&str; 2] = ["7.3", "7.2"];
-/// The action if rpcrdma was loaded before svcrdma.
-const SWITCH: &str = "stop nfs-server, unmount what is mounted with proto=rdma, modprobe -r rpcrdma, modprobe svcrdma, start nfs-server";
 
 /// Returns the findings.
 pub(crate) fn findings(system: &System) -> Vec<Finding> {
@@ -40,36 +38,70 @@ pub(crate) fn findings(system: &System) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
+/// Returns why svcrdma must not be loaded or cannot be: the reason that has to be mended first. A
+/// loaded rpcrdma is none, because it can be unloaded.
+pub(crate) fn obstacle(system: &System) -> Option<Finding> {
+    let modules = system.modules();
+    missing(system, &modules)
+        .or_else(|| replaced(&modules))
+        // If the signature cannot be read, the kernel decides.
+        .or_else(|| installed_signature(system, &modules).filter(is_broken))
+}
+
+/// Returns why svcrdma is not loaded although nothing is wrong with its file: rpcrdma was first.
+pub(crate) fn loaded_first(system: &System) -> Finding {
+    let (id, text) = not_serving(system);
+    let mounts = system.rdma_mounts();
+    let mut text = format!("{text}, because rpcrdma was loaded first");
+    let mut unmount = String::new();
+    if !mounts.is_empty() {
+        let mounts = mounts.join(" ");
+        text += &format!(" and is used by what is mounted over RDMA at {mounts}");
+        unmount = format!("umount {mounts}, ");
+    } else if system.server() == Server::Nobody && system.modules().references("rpcrdma") != 0 {
+        text += " and is used by a mount or an nfsd in a container";
+        unmount = "stop that container, ".to_owned();
+    }
+    let action = format!("stop nfs-server, {unmount}modprobe -r rpcrdma, start nfs-server");
+    broken(id, text, action)
+}
+
+/// Returns the identifier and the text for a host on which svcrdma does not serve.
+fn not_serving(system: &System) -> (&'static str, &'static str) {
+    match system.server() {
+        Server::Kernels => (
+            "rpcrdma-serves",
+            "the kernel's own server (rpcrdma) serves RDMA instead of svcrdma",
+        ),
+        _ => ("no-module", "svcrdma is not loaded"),
+    }
+}
+
 /// Checks that svcrdma serves.
 fn serving(system: &System, modules: &Modules<'_>) -> Option<Finding> {
-    let server = system.server();
-    if server == Server::Ours {
+    if system.server() == Server::Ours {
         return not_installed(system, modules);
     }
-    let is_kernels = server == Server::Kernels;
-    let text = match is_kernels {
-        true => "the kernel's own server (rpcrdma) serves RDMA instead of svcrdma",
-        false => "svcrdma is not loaded",
-    };
-    let id = if is_kernels {
-        "rpcrdma-serves"
-    } else {
-        "no-module"
-    };
-    if modules.file("svcrdma").is_none() {
-        let kernel = system.kernel();
-        let text = format!("{text}, and kernel {kernel} has no svcrdma module");
-        let action = format!("install svcrdma-modules-{kernel} or svcrdma-dkms");
-        return Some(broken(id, text, action));
+    let (id, text) = not_serving(system);
+    match obstacle(system) {
+        Some(finding) if finding.id == id => Some(finding),
+        // The obstacle is a finding of its own.
+        Some(_) => Some(broken(id, text, "")),
+        None if modules.is_loaded("rpcrdma") => Some(loaded_first(system)),
+        None => Some(broken(id, text, "modprobe svcrdma")),
     }
-    if is_kernels || modules.is_loaded("rpcrdma") {
-        return Some(broken(
-            id,
-            format!("{text}, because rpcrdma was loaded first"),
-            SWITCH,
-        ));
+}
+
+/// Checks that a module is installed for the running kernel.
+fn missing(system: &System, modules: &Modules<'_>) -> Option<Finding> {
+    if modules.file("svcrdma").is_some() {
+        return None;
     }
-    Some(broken(id, text, "modprobe svcrdma"))
+    let (id, text) = not_serving(system);
+    let kernel = system.kernel();
+    let text = format!("{text}, and kernel {kernel} has no svcrdma module");
+    let action = format!("install svcrdma-modules-{kernel} or svcrdma-dkms");
+    Some(broken(id, text, action))
 }
 
 /// Checks that a module is installed for the running kernel, so that svcrdma serves after the next
@@ -142,6 +174,11 @@ pub(crate) fn signature(system: &System, path: &Path) -> Option<Finding> {
         );
         broken("unknown-key", text, "mokutil --import its key, and reboot")
     })
+}
+
+/// Returns true for a finding of something that stops the service.
+fn is_broken(finding: &Finding) -> bool {
+    finding.level == Level::Broken
 }
 
 /// Checks that the loaded module is the installed one.

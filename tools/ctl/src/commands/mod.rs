@@ -7,6 +7,7 @@ mod closes;
 mod connections;
 mod devices;
 mod listeners;
+mod load;
 mod manual;
 mod metrics;
 mod report;
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: &Cli, system: &System) -> Result<Answer> {
         Command::Closes(args) => closes::run(args, system),
         Command::Settings(args) => settings::run(args, system),
         Command::Check => Ok(check::run(system)),
+        Command::Load => Ok(load::run(system)),
         Command::Top(args) => top::run(args, system, cli.json),
         Command::Metrics(args) => metrics::run(args, system),
         Command::Report(args) => report::run(args, system),

@@ -5,7 +5,11 @@
 use super::check;
 use crate::{
     answer::Answer,
-    checks::module::signature,
+    checks::{
+        broken,
+        module::signature,
+        rights, //
+    },
     cli,
     error::{
         Error,
@@ -33,18 +37,27 @@ use std::{
 
 /// The program that replaces the module: scripts/upgrade as the package installs it.
 const PROGRAM: &str = "/usr/libexec/svcrdma/upgrade";
+/// The file that a running replacement has, and one that was cut off leaves.
+const CUT_OFF: &str = "/run/svcrdma/upgrade/ports";
 const RESTART: &str = "stop nfs-server, rmmod svcrdma, load the new module, start nfs-server";
 
 /// Replaces the module, unless a check says that this is not possible.
 pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<Answer> {
+    let failed = |error| Error::failed("no-program", format!("{PROGRAM}: {error}"));
+    if !args.check && system.root.exists(CUT_OFF) {
+        // A status other than 0 shows in the findings.
+        Command::new(system.root.path(PROGRAM))
+            .arg("--recover")
+            .status()
+            .map_err(failed)?;
+    }
     let findings = findings(args, system);
     if args.check || !findings.is_empty() {
         let good = "the module can be replaced while nfsd runs";
         return Ok(check::answer(&findings, good));
     }
     let mut command = Command::new(system.root.path(PROGRAM));
-    command.args(&args.module);
-    let failed = |error| Error::failed("no-program", format!("{PROGRAM}: {error}"));
+    command.arg("--checked").args(&args.module);
     let (status, said) = match json {
         false => (command.status().map_err(failed)?, String::new()),
         true => {
@@ -68,7 +81,7 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
 /// Returns why the module cannot be replaced.
 fn findings(args: &cli::Upgrade, system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(rights());
+    findings.extend(rights("only root can replace the module"));
     findings.extend(program(system));
     match system.server() {
         Server::Ours => {
@@ -84,24 +97,6 @@ fn findings(args: &cli::Upgrade, system: &System) -> Vec<Finding> {
     }
     findings.extend(module(args, system));
     findings
-}
-
-/// Creates a finding that prevents the replacement.
-fn broken(id: &'static str, text: impl Into<String>, action: impl Into<String>) -> Finding {
-    Finding::new(Level::Broken, id, text, action)
-}
-
-/// Checks that root asks.
-fn rights() -> Option<Finding> {
-    let is_root = rustix::process::geteuid().is_root();
-    (!is_root).then(|| {
-        Finding::new(
-            Level::Unknown,
-            "no-rights",
-            "only root can replace the module",
-            "run this as root",
-        )
-    })
 }
 
 /// Checks that the program is installed.

@@ -66,6 +66,7 @@ fn rpcrdma_serves() {
 fn rpcrdma_was_loaded_first_without_a_listener() {
     let host = Host::with_rpcrdma();
     host.write("proc/fs/nfsd/portlist", "tcp 2049\n");
+    host.write("sys/module/rpcrdma/refcnt", "0\n");
     host.run(&["check"]).exits(2).says(
         "no-module: svcrdma is not loaded, because rpcrdma was loaded first: stop nfs-server",
     );

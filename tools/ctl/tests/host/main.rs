@@ -5,6 +5,7 @@
 mod check;
 mod connections;
 mod host;
+mod load;
 mod metrics;
 mod report;
 mod settings;

@@ -55,7 +55,7 @@ fn a_check_changes_nothing() {
 fn the_program_runs_if_nothing_is_wrong() {
     let host = ready();
     assert_eq!(host.run(&["upgrade"]).exits(0).err, "replaced\n");
-    assert_eq!(host.read("ran"), "\n");
+    assert_eq!(host.read("ran"), "--checked\n");
     host.write("new/svcrdma.ko", &host.read(INSTALLED));
     let done = host
         .run(&["upgrade", "new/svcrdma.ko", "--json"])
@@ -63,12 +63,31 @@ fn the_program_runs_if_nothing_is_wrong() {
         .json();
     assert_eq!(done["replaced"], true);
     assert_eq!(done["said"], "replaced");
-    assert_eq!(host.read("ran"), "new/svcrdma.ko\n");
+    assert_eq!(host.read("ran"), "--checked new/svcrdma.ko\n");
     host.write("fails", "");
     assert_eq!(
         host.run(&["upgrade", "--json"]).exits(1).json()["replaced"],
         false
     );
+}
+
+/// A replacement that was killed has left the module released, and nfsd without a listener.
+#[test]
+fn a_replacement_that_was_cut_off_is_mended_first() {
+    let host = ready();
+    let release = format!("{SYSCTL}/release");
+    host.write(&release, "1\n");
+    host.write("run/svcrdma/upgrade/ports", "20049\n");
+    host.write(
+        PROGRAM,
+        &format!("#!/bin/sh\necho \"$@\" >>ran\n[ \"$1\" != --recover ] || echo 0 >{release}\n"),
+    );
+    host.run(&["upgrade", "--check"])
+        .exits(2)
+        .says("broken   released: release is 1");
+    assert!(!host.path("ran").exists());
+    host.run(&["upgrade"]).exits(0);
+    assert_eq!(host.read("ran"), "--recover\n--checked\n");
 }
 
 #[test]
