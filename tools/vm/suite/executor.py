@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import qemu
 import vm
 
 from suite.processes import Processes
@@ -47,7 +48,7 @@ class Executor:
 
     @property
     def slow(self) -> float:
-        return self.settings.slow * (1 if vm.use_kvm() else EMULATED_SLOW)
+        return self.settings.slow * (1 if qemu.use_kvm() else EMULATED_SLOW)
 
     def run(self, test: Test) -> Result:
         """Runs the test; its log files are in a folder of its name."""

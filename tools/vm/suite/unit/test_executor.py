@@ -6,6 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import qemu
 import vm
 
 from suite.executor import Executor
@@ -38,7 +39,7 @@ class ExecutorTest(unittest.TestCase):
                 (job.out / f"vm{vms}/out/flaky").write_text(flaky)
             return result
 
-        machines = (Machine("debug", vm.Size(3072, 2)), Machine("7.3", vm.Size()))
+        machines = (Machine("debug", qemu.Size(3072, 2)), Machine("7.3", qemu.Size()))
         with mock.patch.object(vm, "run", run):
             judged = self.executor.run(Test(name, 60, ("/src/x",), machines[:vms]))
         return judged, jobs[0]
@@ -66,13 +67,13 @@ class ExecutorTest(unittest.TestCase):
     def test_guest_passes(self) -> None:
         result, job = self.guest("a.b", vm.Result(0, 1.0))
         self.assertEqual(result.outcome, Outcome.PASSED)
-        self.assertEqual((job.vms, job.client, job.size), (1, None, vm.Size(3072, 2)))
+        self.assertEqual((job.vms, job.client, job.size), (1, None, qemu.Size(3072, 2)))
         self.assertEqual(job.limit, 60 * 4 * self.executor.slow)
 
     def test_guest_with_a_client(self) -> None:
         result, job = self.guest("a.b", vm.Result(0, 1.0), 2)
         self.assertEqual(result.log, self.logs / "a.b/vm2/out/log")
-        self.assertEqual(job.client, (self.executor.images["7.3"], vm.Size()))
+        self.assertEqual(job.client, (self.executor.images["7.3"], qemu.Size()))
 
     def test_guest_fails_by_its_own_checks(self) -> None:
         result, _ = self.guest("a.b", vm.Result(1, 1.0))

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import qemu
 import vm
 
 IMAGES = vm.Images(Path("root"), Path("7.3"), None)
@@ -21,7 +22,7 @@ class RunTest(unittest.TestCase):
     def setUp(self) -> None:
         self.out = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.out / "vm1").mkdir()
-        self.enterContext(mock.patch.object(vm, "use_kvm", lambda: False))
+        self.enterContext(mock.patch.object(qemu, "use_kvm", lambda: False))
         self.enterContext(contextlib.redirect_stderr(io.StringIO()))
 
     def run_job(self, *attempts: tuple[vm.Result, bool, str]) -> vm.Result:
