@@ -364,7 +364,7 @@ def died_of_rxe(console: Path) -> bool:
 
 
 def save_snapshot(images: Images, size: Size, folder: Path) -> None:
-    """Boots a VM until it waits for its job, and saves it."""
+    """Boots a VM until it waits for its job, and saves it. The folder then has in `died` why it was booted again."""
     for left in reversed(range(BOOTS)):
         try:
             boot_and_save(images, size, folder)
@@ -372,6 +372,8 @@ def save_snapshot(images: Images, size: Size, folder: Path) -> None:
         except OSError as error:
             if not left:
                 sys.exit(f"svcrdma: no VM to save: {error}")
+            with open(folder / "died", "a", encoding="utf-8") as died:
+                died.write(f"{error}\n")
 
 
 def boot_and_save(images: Images, size: Size, folder: Path) -> None:
@@ -516,7 +518,8 @@ def main() -> int:
         if tail:
             time.sleep(1.2)  # tail looks once a second
             tail.terminate()
-    print(f"svcrdma: {result.why or f'status {result.status}'}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
+    how = "; ".join([result.why or f"status {result.status}", *(f"FLAKY: {why}" for why in result.repeats)])
+    print(f"svcrdma: {how}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
     return 1 if result.why or result.status is None else result.status
 
 

@@ -18,6 +18,20 @@ IN_OURS = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "svcrdma")
 DIED = vm.Result(None, 1.0, "the VM died")
 
 
+class SnapshotTest(unittest.TestCase):
+    def test_deaths_before_it_is_saved_are_written_down(self) -> None:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        outcomes = [OSError("the VM died with status -11"), OSError("time limit"), None]
+        with mock.patch.object(vm, "boot_and_save", side_effect=outcomes):
+            vm.save_snapshot(IMAGES, qemu.Size(), folder)
+        self.assertEqual((folder / "died").read_text(), "the VM died with status -11\ntime limit\n")
+        with (
+            mock.patch.object(vm, "boot_and_save", side_effect=OSError("x")),
+            self.assertRaisesRegex(SystemExit, "no VM to save: x"),
+        ):
+            vm.save_snapshot(IMAGES, qemu.Size(), folder)
+
+
 class RunTest(unittest.TestCase):
     def setUp(self) -> None:
         self.out = Path(self.enterContext(tempfile.TemporaryDirectory()))
