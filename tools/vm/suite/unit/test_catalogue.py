@@ -8,7 +8,7 @@ from unittest import mock
 
 import qemu
 
-from suite import catalogue
+from suite import catalogue, main
 from suite.settings import Settings
 from suite.test import Machine, Test
 
@@ -157,6 +157,9 @@ class NeededTest(unittest.TestCase):
             first, _ = catalogue.with_needed([test], builds)
             needed = test.needs.union(*(build.needs for build in first))
             self.assertEqual(needed & debug, debug if test.is_debug else set(), test.name)
+            # Nor is the kernel made for it, as it would be on a cold cache.
+            made = main.wanted_kernels(ALL, first, set(test.machines))
+            self.assertEqual("debug" in made, test.is_debug, test.name)
 
     def test_host_tests_examine_our_code(self) -> None:
         self.assertEqual(catalogue.host_tests(Settings(("7.3",), "stock")), [])
