@@ -8,21 +8,22 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import qemu
 import vm
 
 from suite.header import Header
 from suite.settings import DEBUG, Settings
 from suite.test import Machine, Test
 
-TESTS = vm.TOP / "tools/vm/tests"
-BENCH = vm.TOP / "tools/vm/bench"
+TESTS = qemu.TOP / "tools/vm/tests"
+BENCH = qemu.TOP / "tools/vm/bench"
 # Of a test whose header has no limit.
 TEST_LIMIT = 180
 BENCH_LIMIT = 900
 
-DEBUG_SIZE = vm.Size(3072, 2)
+DEBUG_SIZE = qemu.Size(3072, 2)
 # Of the client's VM where only the server's has the debug kernel.
-CLIENT_SIZE = vm.Size(vm.Size().mem, 2)
+CLIENT_SIZE = qemu.Size(qemu.Size().mem, 2)
 
 # Name, seconds, command.
 TOOLS = [
@@ -165,7 +166,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
     return Test(
         path.name if kernel == settings.home else f"{path.name}@{kernel}",
         header.number("limit", limit),
-        (f"/src/{path.relative_to(vm.TOP)}",),
+        (f"/src/{path.relative_to(qemu.TOP)}",),
         vms,
         env,
         needs_of(vms, settings),
@@ -176,7 +177,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
 
 def machines(header: Header, kernel: str, settings: Settings) -> tuple[Machine, ...]:
     """Returns the VMs that a test asks for."""
-    size = vm.Size(header.number("mem", vm.Size().mem), header.number("cpus", vm.Size().cpus))
+    size = qemu.Size(header.number("mem", qemu.Size().mem), header.number("cpus", qemu.Size().cpus))
     server = Machine(kernel, DEBUG_SIZE if kernel == DEBUG else size)
     if header.number("vms", 1) == 1:
         return (server,)
