@@ -9,8 +9,8 @@
 use crate::{
     cli::Run,
     error::{Error, Result},
-    ffi,
     grant::{self, Window},
+    host,
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
     scenario::{whole, write_call},
@@ -144,7 +144,7 @@ impl Run for Hoard {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         let behaviour = Arc::new(self.behaviour()?);
         for _ in 0..self.count {
             let behaviour = Arc::clone(&behaviour);

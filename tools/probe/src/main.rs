@@ -23,6 +23,7 @@ mod fuzz;
 mod gateway;
 mod grant;
 mod hoard;
+mod host;
 mod idle;
 mod load;
 mod manual;

@@ -162,7 +162,7 @@ impl Scenario {
         let mut memory = peer.region(CHUNK)?;
         let message = write_call(&mut peer, whole(&memory));
         peer.send(&message)?;
-        take_away(&mut memory, turn);
+        take_away(&mut memory, turn)?;
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
@@ -199,7 +199,7 @@ impl Scenario {
         let mut message = Message::inline(xid, rpc::read(xid, file, READ));
         offer(&mut message, whole(&memory));
         peer.send(&message)?;
-        take_away(&mut memory, turn);
+        take_away(&mut memory, turn)?;
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
@@ -380,7 +380,7 @@ pub(crate) fn write_call(peer: &mut Peer, segment: Segment) -> Message {
 
 /// Revokes `memory` after `turn` milliseconds, modulo 8: before, during or after the server's
 /// access.
-fn take_away(memory: &mut Region, turn: usize) {
+fn take_away(memory: &mut Region, turn: usize) -> Result<()> {
     thread::sleep(Duration::from_millis(turn as u64 % 8));
-    memory.revoke();
+    memory.revoke()
 }

@@ -10,7 +10,8 @@
 use crate::{
     cli::Run,
     error::{Error, Result},
-    ffi::{self, Event},
+    ffi::Event,
+    host,
     message::{Answer, Message},
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
@@ -200,7 +201,7 @@ impl Run for Storm {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         let crowd = Crowd {
             target: self.server.target()?,
             calls: self.calls,

@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, Result},
-    ffi,
+    host,
     output::Format, //
 };
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -64,7 +64,7 @@ impl Server {
     /// Returns an error for a host that is not on a network of this host, unless the user allows it.
     pub(crate) fn target(&self) -> Result<Target> {
         let addr = lookup(&self.host, self.is_ipv6())?;
-        if !self.allow_remote && !ffi::is_attached(addr.ip())? {
+        if !self.allow_remote && !host::is_attached(addr.ip())? {
             return Err(Error::unavailable(format!(
                 "{} is not on a network of this host: use --allow-remote to reach it",
                 self.host

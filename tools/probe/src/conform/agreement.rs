@@ -187,7 +187,9 @@ fn no_reads(bench: &Bench<'_>) -> Result {
     let xid = peer.xid();
     let mut message = Message::inline(xid, Vec::new());
     message.procedure = procedure::NOMSG;
-    let segments = Memory::of(&peer)?.filled(&rpc::null(xid), &[rpc::null(xid).len() as u32])?;
+    let call = rpc::null(xid);
+    let mut memory = Memory::of(&peer)?;
+    let segments = memory.filled(&call, &[call.len() as u32])?;
     message.reads = chunk(0, &segments);
     match peer.exchange(&message)? {
         Incoming::Answer(Answer::ErrChunk { .. }) => peer.null().map(drop),

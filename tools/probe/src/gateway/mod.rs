@@ -14,8 +14,8 @@ use self::relay::{Limits, Relay};
 use crate::{
     cli::Run,
     error::{Error, Result},
-    ffi,
     grant::MOST,
+    host,
     output::{Format, Output},
     peer::{Params, Peer},
     target::{Server, Target}, //
@@ -77,7 +77,7 @@ impl Run for Gateway {
 
     fn run(&self, output: &mut Output) -> Result {
         let target = self.server.target()?;
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         // A server that cannot be reached is told at once.
         Peer::connect(&target, Params::default())?.disconnect()?;
         let failed = |error| Error::os("listen", error);
