@@ -4,7 +4,7 @@
 
 use crate::{
     calls::{Calls, Course, Granted},
-    error::{Error, Result},
+    error::{Error, Outcome, Result},
     target::Target, //
 };
 use std::{
@@ -71,9 +71,8 @@ impl Crew {
                 running
             };
             let running: Vec<_> = all.iter().enumerate().map(start).collect();
-            // All threads are joined before the first error is returned.
-            let done: Vec<Result<Granted>> = running.into_iter().map(joined).collect();
-            done.into_iter().collect()
+            // All threads are joined before an error is returned.
+            all_of(running.into_iter().map(joined).collect())
         })
     }
 
@@ -99,6 +98,16 @@ impl Member<'_> {
     }
 }
 
+/// Returns all results, or the error that says most about the server: the first one of the server, or
+/// else the first one.
+fn all_of<T>(mut results: Vec<Result<T>>) -> Result<Vec<T>> {
+    let is_finding = |result: &Result<T>| Outcome::of(result) == Outcome::Finding;
+    match results.iter().position(is_finding) {
+        Some(nth) => results.swap_remove(nth).map(|_| Vec::new()),
+        None => results.into_iter().collect(),
+    }
+}
+
 /// Waits for a thread and returns its result.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     let panicked = |_| Err(Error::unavailable("a thread has panicked"));
@@ -117,6 +126,16 @@ mod tests {
         assert!(!first.all_are_ready());
         assert!(second.all_are_ready());
         assert!(first.all_are_ready());
+    }
+
+    #[test]
+    fn a_failure_of_the_server_counts_more_than_one_of_this_side() {
+        let local = || Err(Error::unavailable("no memory"));
+        let text = |results| all_of::<u8>(results).map_err(|error| error.to_string());
+        assert_eq!(text(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        assert_eq!(text(vec![Ok(1), local()]), Err("no memory".to_owned()));
+        let both = vec![local(), Ok(1), Err(Error::new("wrong"))];
+        assert_eq!(text(both), Err("wrong".to_owned()));
     }
 
     #[test]

@@ -59,12 +59,7 @@ fn main() -> ExitCode {
     let mut output = Output::new(name, command.format());
     let result = command.run(&mut output);
     output.finish(&result);
-    match result.map_err(|error| error.outcome()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Outcome::Finding) => ExitCode::from(1),
-        Err(Outcome::Usage) => ExitCode::from(2),
-        Err(Outcome::Untested) => ExitCode::from(3),
-    }
+    ExitCode::from(Outcome::of(&result).status())
 }
 
 /// Returns the error for a missing option `name`.

@@ -197,7 +197,7 @@ impl Peer {
         self.sending += 1;
         match self.wait_sent()? {
             true => Ok(Some(window)),
-            false => Err(Error::new("a memory window cannot be bound")),
+            false => Err(Error::unavailable("a memory window cannot be bound")),
         }
     }
 

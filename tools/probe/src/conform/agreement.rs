@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
             for before in [1, 4, 7, 9, 20, 48] {
                 let data = [&[0xf6; 48][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
                 replies(b, &data, 4096)
-                    .map_err(|error| Error::new(format!("behind {before} bytes: {error}")))?;
+                    .map_err(|error| error.within(format_args!("behind {before} bytes")))?;
             }
             Ok(())
         },
@@ -125,7 +125,7 @@ fn size_codes(bench: &Bench<'_>) -> Result {
     for code in (0..=u8::MAX).filter(is_tried) {
         let data = [0xf6, 0xab, 0x0e, 0x18, 1, 0, code, code];
         let size = (u32::from(code) + 1) * 1024;
-        replies(bench, &data, size).map_err(|error| Error::new(format!("code {code}: {error}")))?;
+        replies(bench, &data, size).map_err(|error| error.within(format_args!("code {code}")))?;
     }
     Ok(())
 }

@@ -185,7 +185,7 @@ fn write(
 /// Accepts that the server supports fewer chunks, if it answers accordingly.
 fn written_or_refused(written: Result) -> Result {
     match written {
-        Err(error) if error.is_unavailable() => Ok(()),
+        Err(error) if error.is_declined() => Ok(()),
         written => written,
     }
 }
@@ -365,8 +365,7 @@ fn refused(bench: &Bench<'_>, want: &[Seen], segments: &[(i64, u32)]) -> Result<
         file: bench.file(),
     };
     let bytes = props.write(64, segments);
-    seen::send(&mut peer, &bytes, want)
-        .map_err(|error| Error::new(format!("{segments:?}: {error}")))
+    seen::send(&mut peer, &bytes, want).map_err(|error| error.within(format_args!("{segments:?}")))
 }
 
 /// Builds a WRITE whose chunk ends beyond the registered memory.

@@ -4,7 +4,7 @@
 
 use super::row::{Bench, Row};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     scenario::{Remains, Scenario, READS},
     stage::Stage,
 };
@@ -37,7 +37,7 @@ fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Res
             silent.push(remains);
             bench.peer()
         });
-        result.map_err(|error| Error::new(format!("stage {stage}: {error}")))?;
+        result.map_err(|error| error.within(format_args!("stage {stage}")))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::{
     seen::Seen,
 };
 use crate::{
-    error::{Error, Result},
+    error::Result,
     message::{procedure, Message},
     rpc,
 };
@@ -91,7 +91,7 @@ fn cut_off(bench: &Bench<'_>) -> Result {
             true => expect_quiet(&mut peer),
             false => expect_err_chunk(&mut peer, xid),
         };
-        result.map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+        result.map_err(|error| error.within(format_args!("after {len} bytes")))?;
     }
     expect_quiet(&mut peer)
 }
@@ -107,7 +107,7 @@ fn call_cut_off(bench: &Bench<'_>) -> Result {
         body.truncate(len);
         peer.send(&Message::inline(xid, body))?;
         expect_err_chunk(&mut peer, xid)
-            .map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+            .map_err(|error| error.within(format_args!("after {len} bytes")))?;
     }
     expect_quiet(&mut peer)
 }
@@ -121,7 +121,7 @@ fn list_words(bench: &Bench<'_>) -> Result {
             bytes[at * 4..at * 4 + 4].copy_from_slice(&value.to_be_bytes());
             peer.send_bytes(&bytes)?;
             expect_err_chunk(&mut peer, xid)
-                .map_err(|error| Error::new(format!("word {at} is {value}: {error}")))?;
+                .map_err(|error| error.within(format_args!("word {at} is {value}")))?;
         }
     }
     expect_quiet(&mut peer)

@@ -71,7 +71,7 @@ fn keeps_handle(mut peer: Peer, bench: &Bench<'_>) -> Result {
 /// Creates a memory window; the device must support them.
 fn window(peer: &mut Peer) -> Result<Window> {
     let window = peer.window(SIZE as usize)?;
-    window.ok_or_else(|| Error::new("no memory window"))
+    window.ok_or_else(|| Error::unavailable("no memory window"))
 }
 
 /// Reads the file into `region`, with `handle` in the Write chunk.

@@ -56,6 +56,8 @@ pub(super) enum Outcome {
     Violated(String),
     /// The row was not tried. Holds the missing prerequisite.
     NotTried(String),
+    /// The row could not be tried. Holds the error of this side.
+    Failed(String),
 }
 
 /// The server and the settings that rows use.
@@ -119,8 +121,9 @@ impl Row {
         });
         match result {
             Ok(seen) => Outcome::Met(seen),
-            Err(error) if error.is_unavailable() => Outcome::NotTried(error.to_string()),
-            Err(error) => Outcome::Violated(error.to_string()),
+            Err(error) if error.is_finding() => Outcome::Violated(error.to_string()),
+            Err(error) if error.is_local() => Outcome::Failed(error.to_string()),
+            Err(error) => Outcome::NotTried(error.to_string()),
         }
     }
 
@@ -193,7 +196,7 @@ pub(super) fn reply_to(peer: &mut Peer, message: &Message) -> Result<Reply> {
     };
     expect_quiet(peer)?;
     let refusal = format!("more chunks than the server accepts: {refused}");
-    Err(Error::unavailable(refusal))
+    Err(Error::declined(refusal))
 }
 
 /// Returns true if `message` has more than every server must accept: a position-zero Read chunk,
@@ -242,7 +245,34 @@ pub(super) fn begin(message: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::Fake;
     use svcrdma_proto::chunk::{ReadSegment, Segment};
+
+    /// Tries a row whose script ends with `result`.
+    fn tried(script: fn(&Bench<'_>) -> Result) -> Outcome {
+        let target = Fake::target();
+        let bench = Bench {
+            target,
+            file: None,
+            call_limit: None,
+            is_quick: true,
+        };
+        Row::script("no RFC", "a row", script).try_on(&bench)
+    }
+
+    #[test]
+    fn errors_of_this_side_violate_nothing() {
+        let fake = Fake::new();
+        fake.fail("ibv_reg_mr");
+        let failed = tried(|bench| bench.peer().map(drop));
+        assert!(matches!(&failed, Outcome::Failed(why) if why.starts_with("ibv_reg_mr: ")));
+        let failed = tried(|bench| bench.peer().map(drop).map_err(|error| error.within("it")));
+        assert!(matches!(&failed, Outcome::Failed(why) if why.starts_with("it: ")));
+        let missing = tried(|_| Err(Error::unavailable("no file")));
+        assert_eq!(missing, Outcome::NotTried("no file".to_owned()));
+        let violated = tried(|_| Err(Error::new("wrong")));
+        assert_eq!(violated, Outcome::Violated("wrong".to_owned()));
+    }
 
     const SEGMENT: Segment = Segment {
         handle: 1,

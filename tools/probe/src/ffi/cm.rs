@@ -198,7 +198,12 @@ impl Id {
         check("rdma_ack_cm_event", unsafe {
             bindings::rdma_ack_cm_event(raw)
         })?;
-        Ok(Some(event))
+        match event {
+            Event::Other(bindings::RDMA_CM_EVENT_DEVICE_REMOVAL, _) => {
+                Err(Error::unavailable("the RDMA device was removed"))
+            }
+            event => Ok(Some(event)),
+        }
     }
 }
 

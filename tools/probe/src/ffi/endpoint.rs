@@ -210,7 +210,7 @@ impl Endpoint {
     /// Returns the queue pair.
     fn qp(&self) -> Result<NonNull<bindings::ibv_qp>> {
         let qp = self.qp.as_ref().map(|qp| qp.qp);
-        qp.ok_or_else(|| Error::new("the queue pair is gone"))
+        qp.ok_or_else(|| Error::unavailable("the queue pair is gone"))
     }
 
     /// Posts a Receive of `len` bytes at `offset` of `region`.

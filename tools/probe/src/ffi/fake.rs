@@ -137,11 +137,11 @@ impl Fake {
 
     /// Opens an endpoint with this depth.
     pub(crate) fn open(&self, depth: u32) -> Result<Endpoint> {
-        Endpoint::open(&self.target(), None, depth, Duration::ZERO)
+        Endpoint::open(&Self::target(), None, depth, Duration::ZERO)
     }
 
     /// Returns a server, which accepts no connection.
-    pub(crate) fn target(&self) -> Target {
+    pub(crate) fn target() -> Target {
         Target {
             addr: ([127, 0, 0, 1], 20049).into(),
             from: None,
@@ -151,7 +151,7 @@ impl Fake {
     /// Returns a protection domain.
     pub(super) fn pd(&self) -> Rc<Pd> {
         let id = Id::new().expect("an identifier");
-        id.resolve(&self.target().addr, None, Duration::ZERO)
+        id.resolve(&Self::target().addr, None, Duration::ZERO)
             .expect("an address");
         Rc::new(Pd::new(id).expect("a protection domain"))
     }

@@ -15,6 +15,8 @@ mod memory;
 mod wait;
 mod window;
 
+#[cfg(test)]
+pub(crate) use self::fake::Fake;
 pub(crate) use self::{
     cm::{Event, Offer},
     completion::Completion,
