@@ -6,6 +6,7 @@ mod check;
 mod connections;
 mod host;
 mod metrics;
+mod pipe;
 mod report;
 mod settings;
 mod tables;
