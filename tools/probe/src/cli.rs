@@ -187,6 +187,7 @@ mod tests {
             "gateway here --depth 0",
             "gateway here --clients 0",
             "gateway here --largest 0",
+            "gateway here --idle 0",
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}: {error}");
