@@ -52,37 +52,42 @@ impl Crew {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Makes the Calls of all connections; `course` decides when the nth one makes its Calls.
+    /// Makes the Calls of all connections; each has a course, which decides when it makes them.
     /// Connects one after the other, because a server may refuse an address that has many requests
-    /// to connect at a time. Returns the grants of each connection.
-    pub(crate) fn run<C: Course>(
+    /// to connect at a time. Returns the grants and the course of each connection.
+    pub(crate) fn run<C: Course + Send>(
         &self,
         target: &Target,
         all: &[Calls],
-        course: impl Fn(usize) -> C + Sync,
-    ) -> Result<Vec<Granted>> {
-        let course = &course;
+        courses: Vec<C>,
+    ) -> Result<Vec<(Granted, C)>> {
         thread::scope(|scope| {
-            let start = |(nth, calls)| {
-                let running = scope.spawn(move || self.make(target, calls, course(nth)));
+            let start = |(nth, (calls, course))| {
+                let running = scope.spawn(move || self.make(target, calls, course));
                 while self.ready.load(Ordering::Relaxed) <= nth && !running.is_finished() {
                     thread::sleep(Duration::from_millis(1));
                 }
                 running
             };
-            let running: Vec<_> = all.iter().enumerate().map(start).collect();
+            let running = all.iter().zip(courses).enumerate().map(start);
+            let running: Vec<_> = running.collect();
             // All threads are joined before an error is returned.
             all_of(running.into_iter().map(joined).collect())
         })
     }
 
     /// Makes the Calls of one connection.
-    fn make(&self, target: &Target, calls: &Calls, mut course: impl Course) -> Result<Granted> {
+    fn make<C: Course>(
+        &self,
+        target: &Target,
+        calls: &Calls,
+        mut course: C,
+    ) -> Result<(Granted, C)> {
         let done = calls.make(target, &mut course);
         if done.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        done
+        done.map(|granted| (granted, course))
     }
 }
 
@@ -154,7 +159,7 @@ mod tests {
             from: None,
         };
         let calls = [Calls::null(1)];
-        assert!(crew.run(&target, &calls, |_| Never).is_err());
+        assert!(crew.run(&target, &calls, vec![Never]).is_err());
         assert!(crew.has_failed());
     }
 }

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 use std::{
     fmt::Display,
     io::{self, IsTerminal},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
     time::{Duration, Instant}, //
 };
 
@@ -133,6 +135,27 @@ impl Progress {
             eprintln!("{}", message());
         }
     }
+}
+
+/// Does `work`. Meanwhile prints `message` in each interval, on standard error if that is a terminal.
+pub(crate) fn progress<T>(
+    every: Duration,
+    message: impl Fn() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    thread::scope(|scope| {
+        // Dropped when the work is done.
+        let (_working, done) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while done.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{}", message());
+            }
+        });
+        work()
+    })
 }
 
 #[cfg(test)]
