@@ -255,7 +255,7 @@ impl<'a> Line<'a> {
         let mut message = Message::inline(xid, Vec::new());
         let kind = self.turns.next();
         match kind {
-            Kind::Null => message.body = rpc::null(xid),
+            Kind::Null => message.body = self.peer.null_rpc(xid),
             Kind::Read => {
                 let call = Compound::at(xid, &self.calls.file).read(offset, size);
                 message.body = call.finish().inline;

@@ -5,15 +5,14 @@
 use crate::{
     call::Call,
     conform::Conform,
-    error::Result,
     fuzz::Fuzz,
     gateway::Gateway,
     hoard::Hoard,
     idle::Idle,
     load::Load,
     manual::{Completion, Man},
-    output::{Format, Output},
     ping::Ping,
+    run::Run,
     share::Share,
     storm::Storm,
     vanish::Vanish, //
@@ -69,15 +68,6 @@ pub(crate) enum Command {
     Completion(Completion),
     #[command(hide = true)]
     Man(Man),
-}
-
-/// A command with its options.
-pub(crate) trait Run {
-    /// Returns the format of the results.
-    fn format(&self) -> Format;
-
-    /// Runs the command.
-    fn run(&self, output: &mut Output) -> Result;
 }
 
 impl Command {

@@ -155,6 +155,16 @@ impl Compound {
     }
 }
 
+/// Builds a COMPOUND that READs `count` bytes of the file at `path`.
+pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
+    Compound::at(xid, path).read(0, count).finish().inline
+}
+
+/// Builds a COMPOUND that GETATTRs the type of the root.
+pub(crate) fn getattr(xid: u32) -> Vec<u8> {
+    Compound::at_root(xid).getattr().finish().inline
+}
+
 /// Returns the components of `path`.
 pub(crate) fn components(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
@@ -271,6 +281,12 @@ mod tests {
         let end = Xdr::new().opaque(b"l").words(&[0, 0]).into_bytes();
         assert!(call.inline.ends_with(&end));
         assert_eq!(call.positions, [(call.inline.len() - end.len()) as u32]);
+    }
+
+    #[test]
+    fn getattr_ends_with_its_operations() {
+        let ends = Xdr::new().words(&[2, 24, 9, 1, 2]).into_bytes();
+        assert!(getattr(1).ends_with(&ends));
     }
 
     #[test]

@@ -154,10 +154,7 @@ mod tests {
             fn answered(&mut self, _: crate::calls::Answered) {}
         }
         // TEST-NET-3 (RFC 5737): no RDMA device has a route to it.
-        let target = Target {
-            addr: ([203, 0, 113, 1], 20049).into(),
-            from: None,
-        };
+        let target = Target::new(([203, 0, 113, 1], 20049).into(), None);
         let calls = [Calls::null(1)];
         assert!(crew.run(&target, &calls, vec![Never]).is_err());
         assert!(crew.has_failed());

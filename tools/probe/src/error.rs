@@ -116,6 +116,11 @@ impl Error {
         }
     }
 
+    /// Creates the error for a missing option.
+    pub(crate) fn missing(option: &str) -> Self {
+        Self::usage(format!("--{option} is required"))
+    }
+
     /// Creates the error for a failed call of `what`.
     pub(crate) fn os(what: &str, error: io::Error) -> Self {
         Self {

@@ -7,12 +7,12 @@
 //! WRITE holds its resources at the server until the connection ends.
 
 use crate::{
-    cli::Run,
     error::{Error, Result},
     grant::{self, Window},
     host,
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
+    run::Run,
     scenario::{whole, write_call},
     target::{Server, Target}, //
 };
@@ -278,7 +278,7 @@ mod tests {
     fn without_a_write_the_failure_of_the_server_counts_most() {
         let behaviour = |errors: Vec<Error>| {
             let behaviour = Behaviour {
-                target: Fake::target(),
+                target: Target::new(Fake::addresses().to, None),
                 depth: 1,
                 size: 1,
                 over: 1,

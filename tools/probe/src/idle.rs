@@ -4,12 +4,12 @@
 //! standard input ends.
 
 use crate::{
-    cli::Run,
     error::{Error, Result},
     grant,
     host,
     output::{Format, Output},
     peer::{Params, Peer},
+    run::Run,
     target::Server, //
 };
 use clap::value_parser;

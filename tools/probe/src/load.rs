@@ -6,14 +6,12 @@
 
 use crate::{
     calls::{Answered, Calls, Course, Granted, Next},
-    cli::Run,
     crew::{Crew, Member},
-    error::Result,
+    error::{Error, Result},
     grant::MOST,
-    missing,
     mix::{Kind, Mix},
     output::{progress, Format, Output},
-    peer,
+    run::Run,
     target::Server,
     times::Times, //
 };
@@ -273,14 +271,14 @@ impl Run for Load {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        peer::set_pause(self.pause);
         let limit = match self.duration {
             Some(seconds) => Limit::Time(Duration::from_secs(u64::from(seconds))),
             None => Limit::Calls(self.count),
         };
         let all = self.calls()?;
         let measurement = Measurement::new(all.len(), limit, &self.kind);
-        let target = self.server.target()?;
+        let mut target = self.server.target()?;
+        target.pause = Duration::from_millis(self.pause);
         let parts = (0..all.len()).map(|nth| measurement.part(nth));
         let parts = parts.collect::<Result<Vec<Part<'_>>>>()?;
         let done = progress(
@@ -305,7 +303,7 @@ impl Load {
     fn calls(&self) -> Result<Vec<Calls>> {
         let file = match &self.file {
             Some(file) => file.clone(),
-            None if self.kind.kinds().any(Kind::needs_file) => return Err(missing("file")),
+            None if self.kind.kinds().any(Kind::needs_file) => return Err(Error::missing("file")),
             None => String::new(),
         };
         let calls = |_| Calls {

@@ -3,9 +3,9 @@
 //! rpcrdma-probe: an RPC-over-RDMA client that builds its messages itself and can violate the
 //! protocol on purpose.
 //!
-//! Each command has its own file or folder, with a struct of its options; [`cli`] lists them. The
-//! commands share [`peer`] (a connection), [`message`] (the transport header), [`rpc`] (RPC Calls)
-//! and [`ffi`] (librdmacm and libibverbs).
+//! Each command has its own file or folder, with a struct of its options that is [`run`]; [`cli`]
+//! lists them. The commands share [`peer`] (a connection), [`message`] (the transport header), [`rpc`]
+//! (RPC Calls), [`compound`] (those of NFS version 4) and [`ffi`] (librdmacm and libibverbs).
 
 #![deny(unsafe_code)]
 
@@ -34,6 +34,7 @@ mod params;
 mod peer;
 mod ping;
 mod rpc;
+mod run;
 mod scenario;
 mod session;
 mod share;
@@ -43,10 +44,11 @@ mod target;
 mod times;
 mod vanish;
 mod xdr;
+mod xids;
 
 use crate::{
     cli::Cli,
-    error::{Error, Outcome},
+    error::Outcome,
     output::Output, //
 };
 use clap::Parser;
@@ -60,9 +62,4 @@ fn main() -> ExitCode {
     let result = command.run(&mut output);
     output.finish(&result);
     ExitCode::from(Outcome::of(&result).status())
-}
-
-/// Returns the error for a missing option `name`.
-fn missing(name: &str) -> Error {
-    Error::usage(format!("--{name} is required"))
 }

@@ -9,13 +9,13 @@
 
 use crate::{
     calls::{Answered, Calls, Course, Next},
-    cli::Run,
     crew::{Crew, Member},
     error::Result,
     grant::MOST,
     mix::{Kind, Mix},
     output::{Format, Output},
     peer::PATIENCE,
+    run::Run,
     target::Server, //
 };
 use clap::value_parser;

@@ -8,7 +8,7 @@
 //! host.
 
 use crate::{
-    cli::Run,
+    compound,
     error::{Error, Result},
     ffi::Event,
     host,
@@ -16,6 +16,7 @@ use crate::{
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
     rpc,
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
@@ -330,7 +331,7 @@ impl Crowd {
         }
         for _ in 0..self.calls {
             let xid = peer.xid();
-            let message = Message::inline(xid, rpc::getattr(xid));
+            let message = Message::inline(xid, compound::getattr(xid));
             match peer.exchange(&message).map_err(failed)? {
                 Incoming::Answer(answer) if is_success(xid, &answer) => (),
                 Incoming::Answer(_) => return Err(Failure::Refused),

@@ -5,10 +5,10 @@
 //! The peers are divided into groups of the same kind, and threads process one group after another.
 
 use crate::{
-    cli::Run,
     error::{Error, Outcome, Result},
     idle::{holding, wait_for_end},
     output::{Format, Output},
+    run::Run,
     scenario::{Remains, Scenario, READS},
     stage::{Choice, Stage},
     target::Server, //

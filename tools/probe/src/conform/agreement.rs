@@ -7,15 +7,16 @@
 //! inline if the Reply fits, and with ERR_CHUNK otherwise.
 
 use super::{
+    bench::{require, Bench},
     calls::chunk,
     memory::Memory,
-    row::{require, Bench, Row}, //
+    row::Row, //
 };
 use crate::{
+    compound,
     error::{Error, Result},
     message::{procedure, Answer, Message},
     peer::{Incoming, Params, Peer},
-    rpc,
 };
 use svcrdma_proto::cm;
 
@@ -165,7 +166,7 @@ fn replies(bench: &Bench<'_>, private_data: &[u8], size: u32) -> Result {
 /// for an ERR_CHUNK.
 fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> {
     let xid = peer.xid();
-    let message = Message::inline(xid, rpc::read(xid, file, count));
+    let message = Message::inline(xid, compound::read(xid, file, count));
     match peer.exchange(&message)? {
         Incoming::Answer(Answer::Reply(reply)) if reply.body.len() > count as usize => {
             Ok(Some(HEADER + reply.body.len() as u32))
@@ -187,7 +188,7 @@ fn no_reads(bench: &Bench<'_>) -> Result {
     let xid = peer.xid();
     let mut message = Message::inline(xid, Vec::new());
     message.procedure = procedure::NOMSG;
-    let call = rpc::null(xid);
+    let call = peer.null_rpc(xid);
     let mut memory = Memory::of(&peer)?;
     let segments = memory.filled(&call, &[call.len() as u32])?;
     message.reads = chunk(0, &segments);
@@ -207,7 +208,7 @@ fn caller(bench: &Bench<'_>) -> Result<(Peer, u32)> {
 /// Makes a NULL Call in a message of `size` bytes.
 fn long_call(peer: &mut Peer, size: u32) -> Result<Incoming> {
     let xid = peer.xid();
-    let mut bytes = Message::inline(xid, rpc::null(xid)).encode();
+    let mut bytes = Message::inline(xid, peer.null_rpc(xid)).encode();
     bytes.resize(size as usize, 0);
     peer.send_bytes(&bytes)?;
     peer.answer_to(xid)

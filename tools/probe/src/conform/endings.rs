@@ -2,7 +2,10 @@
 
 //! Rows about clients that disappear: other clients are served as before.
 
-use super::row::{Bench, Row};
+use super::{
+    bench::Bench,
+    row::Row, //
+};
 use crate::{
     error::Result,
     scenario::{Remains, Scenario, READS},
@@ -24,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
 /// Takes a client to each stage and makes it leave; after each, another client must be served.
 fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Result {
     let scenario = Scenario {
-        target: bench.target,
+        target: bench.target.clone(),
         file: bench.file.map(str::to_owned),
         key: None,
         calls: READS,

@@ -3,9 +3,9 @@
 //! A Call with Write chunks and a Reply chunk, and checks of their contents after the reply.
 
 use super::{
+    bench::{begin, expect_quiet, reply_to, require, Bench},
     memory::Memory,
     replies::expected,
-    row::{begin, expect_quiet, reply_to, require, Bench},
 };
 use crate::{
     compound::{Compound, Results},

@@ -14,6 +14,15 @@ use std::{
     time::Duration, //
 };
 
+/// The addresses of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// The server's.
+    pub(crate) to: SocketAddr,
+    /// This side's; without one, the route determines it.
+    pub(crate) from: Option<IpAddr>,
+}
+
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -115,15 +124,11 @@ impl Id {
         check("rdma_set_option", result)
     }
 
-    /// Resolves the device and the route to `to`, from the address `from` if one is given.
-    pub(super) fn resolve(
-        &self,
-        to: &SocketAddr,
-        from: Option<IpAddr>,
-        timeout: Duration,
-    ) -> Result<()> {
+    /// Resolves the device and the route between `addresses`.
+    pub(super) fn resolve(&self, addresses: Addresses, timeout: Duration) -> Result<()> {
         let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-        let to = SockaddrStorage::from(*to);
+        let to = SockaddrStorage::from(addresses.to);
+        let from = addresses.from;
         let from = from.map(|from| SockaddrStorage::from(SocketAddr::new(from, 0)));
         let from = from.as_ref().map_or(ptr::null(), SockaddrLike::as_ptr);
         // SAFETY: valid by the invariant; both addresses live through the call, which only reads

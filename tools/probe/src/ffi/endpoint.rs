@@ -4,16 +4,13 @@
 
 use super::{
     bindings, check, check_ptr,
-    cm::{Event, Id, Offer},
+    cm::{Addresses, Event, Id, Offer},
     completion::{Completion, Cq},
     memory::{Pd, Region},
     wait::wait_readable,
     window::Window,
 };
-use crate::{
-    error::{Error, Result},
-    target::Target, //
-};
+use crate::error::{Error, Result};
 use std::{
     ffi::c_int,
     mem,
@@ -100,9 +97,9 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves `to` and creates all objects with room for `depth` Sends and as many Receives.
+    /// Resolves `addresses` and creates all objects with room for `depth` Sends and as many Receives.
     pub(crate) fn open(
-        to: &Target,
+        addresses: Addresses,
         ack_timeout: Option<u8>,
         depth: u32,
         timeout: Duration,
@@ -112,7 +109,7 @@ impl Endpoint {
         if let Some(ack_timeout) = ack_timeout {
             id.set_ack_timeout(ack_timeout)?;
         }
-        let mut endpoint = Self::resolve(id, to, room, timeout)?;
+        let mut endpoint = Self::resolve(id, addresses, room, timeout)?;
         let mut attr = endpoint.attributes(room);
         let id = endpoint.id().as_ptr();
         // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
@@ -126,9 +123,9 @@ impl Endpoint {
 
     /// Opens an endpoint whose queue pair the CM does not manage. On InfiniBand the connection
     /// stops at the server's answer, which is not acknowledged.
-    pub(crate) fn open_half(to: &Target, timeout: Duration) -> Result<Self> {
+    pub(crate) fn open_half(addresses: Addresses, timeout: Duration) -> Result<Self> {
         let room = Room::new(1)?;
-        let mut endpoint = Self::resolve(Id::new()?, to, room, timeout)?;
+        let mut endpoint = Self::resolve(Id::new()?, addresses, room, timeout)?;
         let mut attr = endpoint.attributes(room);
         // SAFETY: the protection domain is valid; `attr` lives through the call.
         let qp = unsafe { bindings::ibv_create_qp(endpoint.pd().as_ptr(), &mut attr) };
@@ -137,8 +134,8 @@ impl Endpoint {
     }
 
     /// Creates everything except the queue pair.
-    fn resolve(id: Id, to: &Target, room: Room, timeout: Duration) -> Result<Self> {
-        id.resolve(&to.addr, to.from, timeout)?;
+    fn resolve(id: Id, addresses: Addresses, room: Room, timeout: Duration) -> Result<Self> {
+        id.resolve(addresses, timeout)?;
         let pd = Rc::new(Pd::new(id)?);
         let cq = Rc::new(Cq::new(pd, room.completions)?);
         Ok(Self { qp: None, cq })

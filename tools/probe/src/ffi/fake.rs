@@ -8,11 +8,11 @@
 
 use super::{
     bindings::{self, *},
-    cm::Id,
+    cm::{Addresses, Id},
     endpoint::Endpoint,
     memory::{Pd, Region},
 };
-use crate::{error::Result, target::Target};
+use crate::error::Result;
 use nix::errno::Errno;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -137,13 +137,13 @@ impl Fake {
 
     /// Opens an endpoint with this depth.
     pub(crate) fn open(&self, depth: u32) -> Result<Endpoint> {
-        Endpoint::open(&Self::target(), None, depth, Duration::ZERO)
+        Endpoint::open(Self::addresses(), None, depth, Duration::ZERO)
     }
 
-    /// Returns a server, which accepts no connection.
-    pub(crate) fn target() -> Target {
-        Target {
-            addr: ([127, 0, 0, 1], 20049).into(),
+    /// Returns the addresses of a server, which accepts no connection.
+    pub(crate) fn addresses() -> Addresses {
+        Addresses {
+            to: ([127, 0, 0, 1], 20049).into(),
             from: None,
         }
     }
@@ -151,7 +151,7 @@ impl Fake {
     /// Returns a protection domain.
     pub(super) fn pd(&self) -> Rc<Pd> {
         let id = Id::new().expect("an identifier");
-        id.resolve(&Self::target().addr, None, Duration::ZERO)
+        id.resolve(Self::addresses(), Duration::ZERO)
             .expect("an address");
         Rc::new(Pd::new(id).expect("a protection domain"))
     }

@@ -18,7 +18,7 @@ mod window;
 #[cfg(test)]
 pub(crate) use self::fake::Fake;
 pub(crate) use self::{
-    cm::{Event, Offer},
+    cm::{Addresses, Event, Offer},
     completion::Completion,
     endpoint::{Endpoint, Wakeup},
     memory::Region,

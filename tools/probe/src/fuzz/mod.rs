@@ -16,13 +16,12 @@ mod random;
 
 use self::case::{Area, Maker};
 use crate::{
-    cli::Run,
     error::{Error, Result},
     ffi::Region,
     message::{Answer, Message},
     output::{Format, Output, Progress},
     peer::{Incoming, Params, Peer, PATIENCE},
-    rpc,
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
@@ -220,7 +219,8 @@ impl Fuzzer<'_> {
         }
         let first = shots.first().map_or(0, |shot| shot.case & 0xffff);
         let null = NULL_XID + first as u32;
-        connection.send(&Message::inline(null, rpc::null(null)).encode());
+        let message = Message::inline(null, connection.peer.null_rpc(null));
+        connection.send(&message.encode());
         if self.collect(&mut connection, null)? {
             self.connection = Some(connection);
         }

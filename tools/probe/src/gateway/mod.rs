@@ -13,12 +13,12 @@ mod slots;
 
 use self::relay::{Limits, Relay};
 use crate::{
-    cli::Run,
     error::{Error, Result},
     grant::MOST,
     host,
     output::{Format, Output},
     peer::{Params, Peer},
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
@@ -96,13 +96,13 @@ impl Run for Gateway {
         output.line(format_args!("listening on {address}"));
         output.set("listening", address.to_string());
         output.complete();
-        self.serve(&listener, target)
+        self.serve(&listener, &target)
     }
 }
 
 impl Gateway {
     /// Serves all clients that connect.
-    fn serve(&self, listener: &TcpListener, target: Target) -> Result {
+    fn serve(&self, listener: &TcpListener, target: &Target) -> Result {
         let limits = Limits {
             depth: self.depth,
             largest: self.largest,
@@ -119,6 +119,7 @@ impl Gateway {
                 tell(client, "closed: too many clients");
                 continue;
             };
+            let target = target.clone();
             let work = move || {
                 let _place = place;
                 serve_client(stream, client, &target, limits);
