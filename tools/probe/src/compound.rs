@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Builds COMPOUNDs of NFS version 4.0 (RFC 7530) whose data is moved to chunks, and parses their
-//! results.
+//! Builds COMPOUNDs of NFS version 4 (RFC 7530, RFC 8881) whose data is moved to chunks, and parses
+//! their results.
 //!
 //! READ and WRITE use the special stateids of RFC 7530, section 9.1.4.3, so they need no client ID.
 
@@ -52,10 +52,10 @@ pub(crate) struct Compound {
 }
 
 impl Compound {
-    /// Starts a COMPOUND with PUTROOTFH.
-    pub(crate) fn at_root(xid: u32) -> Self {
-        // No tag, minor version 0.
-        let message = rpc::compound_call(xid).words(&[0, 0]);
+    /// Starts a COMPOUND of this minor version, which has no operation yet.
+    pub(crate) fn new(xid: u32, minor: u32) -> Self {
+        // No tag.
+        let message = rpc::compound_call(xid).words(&[0, minor]);
         Self {
             count_at: message.len(),
             message: message.word(0),
@@ -63,10 +63,14 @@ impl Compound {
             positions: Vec::new(),
             left_out: 0,
         }
-        .root()
     }
 
-    /// Starts a COMPOUND with the operations that look up `path`.
+    /// Starts a COMPOUND of minor version 0 with PUTROOTFH.
+    pub(crate) fn at_root(xid: u32) -> Self {
+        Self::new(xid, 0).root()
+    }
+
+    /// Starts a COMPOUND of minor version 0 with the operations that look up `path`.
     pub(crate) fn at(xid: u32, path: &str) -> Self {
         Self::at_root(xid).lookup(path)
     }
@@ -140,7 +144,7 @@ impl Compound {
     }
 
     /// Adds an operation.
-    fn operation(mut self, number: u32, arguments: impl FnOnce(Xdr) -> Xdr) -> Self {
+    pub(crate) fn operation(mut self, number: u32, arguments: impl FnOnce(Xdr) -> Xdr) -> Self {
         self.message = arguments(self.message.word(number));
         self.count += 1;
         self
@@ -188,6 +192,11 @@ impl<'a> Results<'a> {
         // The operations themselves show how many there are.
         let _count = words.word()?;
         Some(Self { words, status })
+    }
+
+    /// Returns the words of the current operation's result.
+    pub(crate) fn words(&mut self) -> &mut Words<'a> {
+        &mut self.words
     }
 
     /// Returns the status of the COMPOUND, which is that of its last operation.
