@@ -14,6 +14,7 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
+    io::ErrorKind,
     os::fd::BorrowedFd,
     thread,
     time::{Duration, Instant}, //
@@ -170,9 +171,7 @@ impl Peer {
 
     /// Allocates memory that the server may read and write.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
-        let region = self.endpoint.region(len);
-        // This failure says nothing about the server.
-        region.map_err(|error| Error::unavailable(error.to_string()))
+        self.endpoint.region(len)
     }
 
     /// Allocates memory with a handle that the server may invalidate, if the device supports memory
@@ -224,10 +223,32 @@ impl Peer {
         let offset = self.next_slot % slots * LONGEST;
         self.next_slot += 1;
         self.outbox.write(offset, bytes)?;
-        self.endpoint
-            .post_send(SEND, &self.outbox, offset, bytes.len(), key)?;
+        let posted = self
+            .endpoint
+            .post_send(SEND, &self.outbox, offset, bytes.len(), key);
+        posted.map_err(|error| self.send_error(error))?;
         self.sending += 1;
         Ok(())
+    }
+
+    /// Returns the error of a Send that cannot be posted. Drivers have different errors for a connection
+    /// that has ended, which is no error of this side.
+    fn send_error(&mut self, error: Error) -> Error {
+        loop {
+            match self.wait_for_more(Instant::now()) {
+                Ok(Wakeup::Timeout) | Err(_) => break,
+                Ok(wakeup) => self.kept.push_back(wakeup),
+            }
+        }
+        let has_ended = self.kept.iter().any(|wakeup| match wakeup {
+            Wakeup::Completion(done) => done.status != 0,
+            Wakeup::Event(_) => true,
+            Wakeup::Timeout => false,
+        });
+        match has_ended {
+            true => Error::os("ibv_post_send", ErrorKind::NotConnected.into()),
+            false => error,
+        }
     }
 
     /// Sends a message that invalidates the server's memory registration with this key.
@@ -368,5 +389,30 @@ impl Peer {
     /// Destroys the queue pair, after which nothing that the server sends is answered.
     pub(crate) fn destroy_qp(&mut self) {
         self.endpoint.destroy_qp();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::Outcome, ffi::Fake};
+
+    /// Returns the outcome of a Send that the driver refuses, on a connection that has ended or not.
+    fn refused(has_ended: bool) -> Outcome {
+        let fake = Fake::new();
+        let target = Target::new(Fake::addresses().to, None);
+        let mut peer = Peer::connect(&target, Params::default()).unwrap();
+        if has_ended {
+            fake.disconnect();
+        }
+        fake.fail("post_send");
+        let sent = peer.send_bytes(&[0; 4]);
+        Outcome::of(&sent)
+    }
+
+    #[test]
+    fn a_send_fails_because_of_the_server_if_the_connection_has_ended() {
+        assert_eq!(refused(true), Outcome::Finding);
+        assert_eq!(refused(false), Outcome::Untested);
     }
 }

@@ -89,6 +89,10 @@ impl Fake {
         let mut context: Box<ibv_context> = Box::new(unsafe { mem::zeroed() });
         context.ops.alloc_mw = Some(alloc_mw);
         context.ops.dealloc_mw = Some(dealloc_mw);
+        context.ops.poll_cq = Some(poll_cq);
+        context.ops.req_notify_cq = Some(req_notify_cq);
+        context.ops.post_recv = Some(post_recv);
+        context.ops.post_send = Some(post_send);
         let device = Device {
             log: Vec::new(),
             failing: Vec::new(),
@@ -130,6 +134,11 @@ impl Fake {
         left.iter().sum()
     }
 
+    /// Ends the connection, which the server does.
+    pub(crate) fn disconnect(&self) {
+        raise(RDMA_CM_EVENT_DISCONNECTED);
+    }
+
     /// Returns an endpoint.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.open(8).expect("an endpoint")
@@ -140,7 +149,7 @@ impl Fake {
         Endpoint::open(Self::addresses(), None, depth, Duration::ZERO)
     }
 
-    /// Returns the addresses of a server, which accepts no connection.
+    /// Returns the addresses of a server, which accepts connections and answers nothing.
     pub(crate) fn addresses() -> Addresses {
         Addresses {
             to: ([127, 0, 0, 1], 20049).into(),
@@ -306,7 +315,9 @@ extern "C" fn rdma_create_qp(
     _pd: *mut ibv_pd,
     _attr: *mut ibv_qp_init_attr,
 ) -> c_int {
-    let qp = create("rdma_create_qp", |_: &mut ibv_qp, _| ());
+    let qp = create("rdma_create_qp", |it: &mut ibv_qp, device| {
+        it.context = device.context;
+    });
     // SAFETY: `id` comes from `rdma_create_id`.
     unsafe { (*id).qp = qp };
     if qp.is_null() {
@@ -320,6 +331,17 @@ extern "C" fn rdma_create_qp(
 extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     // SAFETY: `id` comes from `rdma_create_id`.
     destroy("rdma_destroy_qp", unsafe { (*id).qp });
+}
+
+#[no_mangle]
+extern "C" fn rdma_connect(_id: *mut rdma_cm_id, _param: *mut rdma_conn_param) -> c_int {
+    raise(RDMA_CM_EVENT_ESTABLISHED);
+    status("rdma_connect")
+}
+
+#[no_mangle]
+extern "C" fn rdma_disconnect(_id: *mut rdma_cm_id) -> c_int {
+    status("rdma_disconnect")
 }
 
 #[no_mangle]
@@ -349,7 +371,10 @@ extern "C" fn ibv_dereg_mr(mr: *mut bindings::ibv_mr) -> c_int {
 
 #[no_mangle]
 extern "C" fn ibv_create_comp_channel(_context: *mut ibv_context) -> *mut ibv_comp_channel {
-    create("ibv_create_comp_channel", |_, _| ())
+    create("ibv_create_comp_channel", |it: &mut ibv_comp_channel, d| {
+        // Nothing is ever written to this end.
+        it.fd = d.streams.0.as_raw_fd();
+    })
 }
 
 #[no_mangle]
@@ -359,13 +384,13 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int 
 
 #[no_mangle]
 extern "C" fn ibv_create_cq(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     _entries: c_int,
     _cq_context: *mut c_void,
     _channel: *mut ibv_comp_channel,
     _vector: c_int,
 ) -> *mut ibv_cq {
-    create("ibv_create_cq", |_, _| ())
+    create("ibv_create_cq", |it: &mut ibv_cq, _| it.context = context)
 }
 
 #[no_mangle]
@@ -382,4 +407,28 @@ extern "C" fn alloc_mw(pd: *mut ibv_pd, _kind: ibv_mw_type) -> *mut ibv_mw {
 
 extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     destroy("dealloc_mw", mw)
+}
+
+extern "C" fn poll_cq(_cq: *mut ibv_cq, _entries: c_int, _done: *mut ibv_wc) -> c_int {
+    0
+}
+
+extern "C" fn req_notify_cq(_cq: *mut ibv_cq, _solicited: c_int) -> c_int {
+    0
+}
+
+extern "C" fn post_recv(
+    _qp: *mut ibv_qp,
+    _request: *mut ibv_recv_wr,
+    _bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    status("post_recv")
+}
+
+extern "C" fn post_send(
+    _qp: *mut ibv_qp,
+    _request: *mut ibv_send_wr,
+    _bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    status("post_send")
 }

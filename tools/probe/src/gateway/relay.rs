@@ -298,7 +298,35 @@ fn system_error(xid: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc;
+    use crate::{ffi::Fake, rpc};
+    use std::net::TcpListener;
+
+    /// Relays for a client that may be idle for so long, and that sends `sent` and stays or goes.
+    fn relayed(idle: Duration, sent: &[u8], stays: bool) -> Result {
+        let _fake = Fake::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(sent).unwrap();
+        let _client = stays.then_some(client);
+        let (stream, address) = listener.accept().unwrap();
+        let limits = Limits {
+            depth: 1,
+            largest: 4096,
+            idle,
+        };
+        let target = Target::new(Fake::addresses().to, None);
+        Relay::new(stream, address, &target, limits)?.run()
+    }
+
+    #[test]
+    fn idle_clients_are_disconnected() {
+        let text = |result: Result| result.map_err(|error| error.to_string());
+        let idle = Err("idle for 0 s".to_owned());
+        assert_eq!(text(relayed(Duration::ZERO, &[], true)), idle);
+        assert_eq!(text(relayed(PATIENCE, &[], false)), Ok(()));
+        let cut = Err("bad record: the stream has ended within it".to_owned());
+        assert_eq!(text(relayed(PATIENCE, &[0x80], false)), cut);
+    }
 
     #[test]
     fn a_call_that_cannot_be_carried_has_a_reply() {
