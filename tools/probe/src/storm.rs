@@ -87,6 +87,7 @@ impl Failure {
     /// Returns the failure of an attempt that has ended with `error`.
     fn of(error: &Error) -> Self {
         match error.is_finding() {
+            true if error.is_not_connected() => Self::Closed,
             true => Self::Unanswered,
             false => Self::Local,
         }
@@ -400,6 +401,7 @@ fn print_connected(output: &mut Output, tally: &Tally, took: Duration) {
 mod tests {
     use super::*;
     use crate::error::Outcome;
+    use std::io::ErrorKind;
 
     #[test]
     fn shares_make_the_whole() {
@@ -469,7 +471,9 @@ mod tests {
     fn a_server_that_never_answers_has_failed() {
         let silent = Error::new("the connection had no event in time");
         assert_eq!(Failure::of(&silent), Failure::Unanswered);
-        let local = Error::os("call", std::io::ErrorKind::OutOfMemory.into());
+        let gone = Error::os("call", ErrorKind::NotConnected.into());
+        assert_eq!(Failure::of(&gone), Failure::Closed);
+        let local = Error::os("call", ErrorKind::OutOfMemory.into());
         assert_eq!(Failure::of(&local), Failure::Local);
     }
 
