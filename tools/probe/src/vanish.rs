@@ -5,10 +5,10 @@
 //! The peers are divided into groups of the same kind, and threads process one group after another.
 
 use crate::{
-    cli::Run,
-    error::{Error, Result},
+    error::{Error, Outcome, Result},
     idle::{holding, wait_for_end},
     output::{Format, Output},
+    run::Run,
     scenario::{Remains, Scenario, READS},
     stage::{Choice, Stage},
     target::Server, //
@@ -224,10 +224,8 @@ fn work(leave: &Leave, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
         let Some(group) = lock(queue).next() else {
             return Ok(());
         };
-        leave(group, &mut silent).map_err(|error| {
-            let text = format!("{}, {}: {error}", group.stage, group.how);
-            error.described(text)
-        })?;
+        leave(group, &mut silent)
+            .map_err(|error| error.within(format_args!("{}, {}", group.stage, group.how)))?;
     }
 }
 
@@ -304,7 +302,17 @@ fn wait_for_hold(child: &mut Child) -> Result<()> {
     if line.starts_with("holding") {
         return Ok(());
     }
-    Err(Error::new("the child ended before it was killed"))
+    let status = child.wait().map_err(|error| Error::os("wait", error))?;
+    Err(ended(status.code()))
+}
+
+/// Returns the error of a child that ended with `status` before it was killed.
+fn ended(status: Option<i32>) -> Error {
+    let text = "the child ended before it was killed";
+    match Outcome::of_status(status) {
+        Outcome::Finding => Error::new(text),
+        _ => Error::unavailable(text),
+    }
 }
 
 #[cfg(test)]
@@ -318,6 +326,13 @@ mod tests {
             assert_eq!(groups.iter().map(|group| group.count).sum::<usize>(), count);
             assert!(groups.iter().all(|group| (1..=most).contains(&group.count)));
         }
+    }
+
+    #[test]
+    fn a_child_that_fails_on_this_side_says_nothing_about_the_server() {
+        assert_eq!(ended(Some(1)).outcome(), Outcome::Finding);
+        assert_eq!(ended(Some(3)).outcome(), Outcome::Untested);
+        assert_eq!(ended(None).outcome(), Outcome::Untested);
     }
 
     #[test]

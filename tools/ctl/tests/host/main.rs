@@ -7,6 +7,7 @@ mod connections;
 mod host;
 mod load;
 mod metrics;
+mod pipe;
 mod report;
 mod settings;
 mod tables;
