@@ -45,7 +45,7 @@ impl Answer {
 
     /// Creates the answer that stands for an error in JSON.
     pub(crate) fn of_error(error: &Error) -> Self {
-        let json = json!({"error": {"id": error.id, "text": error.text}});
+        let json = json!({"error": {"id": error.id, "text": error.text, "action": error.action}});
         Self::with_status(String::new(), json, error.kind.status())
     }
 

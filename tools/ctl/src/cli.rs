@@ -13,7 +13,10 @@ use clap::{
     Subcommand, //
 };
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::path::{
+    Path,
+    PathBuf, //
+};
 
 /// The version of the packages, or that of the crate for builds by hand.
 const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
@@ -23,8 +26,8 @@ const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
 
 const STATUSES: &str = "\
 Exit status: 0 done, or all is good; 1 failed or refused, or check has a warning; 2 check has found \
-something broken; 3 could not be found out (no module, no rights, no debugfs, an older module), or \
-the command line is wrong.";
+something broken, or the command line is wrong; 3 could not be found out (no module, no rights, no \
+debugfs, an older module).";
 
 /// Shows, checks and tunes svcrdma, the NFS/RDMA server of this host
 #[derive(Debug, Parser)]
@@ -33,7 +36,8 @@ pub(crate) struct Cli {
     /// Print one line of JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Directory below which all files are read and written, for tests
+    /// Directory below which all files are read and written
+    #[cfg(feature = "test-root")]
     #[arg(
         long,
         global = true,
@@ -41,9 +45,19 @@ pub(crate) struct Cli {
         value_name = "DIR",
         default_value = "/"
     )]
-    pub(crate) root: PathBuf,
+    root: PathBuf,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Returns the directory below which all files are read and written.
+    pub(crate) fn root(&self) -> &Path {
+        #[cfg(feature = "test-root")]
+        return &self.root;
+        #[cfg(not(feature = "test-root"))]
+        Path::new("/")
+    }
 }
 
 /// The commands.
@@ -194,7 +208,7 @@ pub(crate) struct Report {
     /// File to write; svcrdma-report-TIME.tar.gz here if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the addresses of peers by numbers
+    /// Replace the addresses of peers and the names of hosts by numbers
     #[arg(long)]
     pub(crate) mask: bool,
 }

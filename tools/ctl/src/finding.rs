@@ -68,11 +68,9 @@ impl Finding {
         }
     }
 
-    /// Creates the finding that something could not be found out. The text of an error says what to
-    /// do after a colon.
+    /// Creates the finding that something could not be found out.
     pub(crate) fn of_error(level: Level, error: &Error) -> Self {
-        let (text, action) = error.text.rsplit_once(": ").unwrap_or((&error.text, ""));
-        Self::new(level, error.id, text, action)
+        Self::new(level, error.id, &error.text, &error.action)
     }
 
     /// Returns the line for people, without a newline.

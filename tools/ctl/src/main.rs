@@ -11,6 +11,7 @@
 //! commands   a file for each command
 //! system     the host: modules, tables, counters
 //! root       files below a root directory
+//! program    programs that commands start
 //! table      a table in debugfs, read by the names of its columns
 //! answer     what a command returns
 //! error      why a command returns nothing, and its exit status
@@ -28,13 +29,16 @@ mod counter;
 mod device;
 mod error;
 mod finding;
+mod host_names;
 mod human;
+mod kernel_log;
 mod latency;
 mod listener;
 mod mask;
 mod metric;
 mod modules;
 mod peer;
+mod program;
 mod root;
 mod setting;
 mod system;
@@ -49,8 +53,8 @@ use crate::{
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Exit status of a wrong command line: nothing could be found out.
-const USAGE: u8 = 3;
+/// Exit status of a wrong command line, as of rpcrdma-probe and of most programs.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -62,7 +66,7 @@ fn main() -> ExitCode {
         }
     };
     let name = cli.command.name();
-    let result = commands::run(&cli, &System::new(&cli.root));
+    let result = commands::run(&cli, &System::new(cli.root()));
     ExitCode::from(print(name, cli.json, result))
 }
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Masks of addresses: each address becomes `peer1`, `peer2` and so on, the same in all texts.
+//! Masks of addresses and names: each address becomes `peer1`, `peer2` and so on, the same in all
+//! texts, and each name of a host becomes `host1` and so on.
 
+use crate::{
+    host_names::HostNames,
+    root::Root, //
+};
 use std::{
     collections::{
         HashMap,
@@ -10,23 +15,42 @@ use std::{
     net::IpAddr, //
 };
 
-/// The addresses that were found so far.
+/// The addresses and names that were found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Mask {
+    names: HostNames,
     numbers: HashMap<IpAddr, usize>,
     /// Texts that look like addresses.
     kept: HashSet<IpAddr>,
 }
 
 impl Mask {
+    /// Creates the mask of a host, which knows the names that its files have.
+    pub(crate) fn new(root: &Root) -> Self {
+        let mut mask = Self::default();
+        mask.names.learn_files(root);
+        mask
+    }
+
+    /// Learns names from a kernel log.
+    pub(crate) fn learn(&mut self, log: &str) {
+        self.names.learn_log(log);
+    }
+
     /// Leaves `text` as it is wherever it occurs, although it may look like an address.
     pub(crate) fn keep(&mut self, text: &str) {
         self.kept.extend(text.parse::<IpAddr>());
     }
 
-    /// Returns `text` with all addresses replaced. Ports stay, and so do addresses that name no
-    /// host, such as `0.0.0.0`.
+    /// Returns `text` with all names and addresses replaced. Ports stay, and so do addresses that
+    /// name no host, such as `0.0.0.0`.
     pub(crate) fn apply(&mut self, text: &str) -> String {
+        let text = self.names.apply(text);
+        self.addresses(&text)
+    }
+
+    /// Returns `text` with all addresses replaced.
+    fn addresses(&mut self, text: &str) -> String {
         let mut masked = String::with_capacity(text.len());
         let mut rest = text;
         let mut before = None;

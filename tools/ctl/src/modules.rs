@@ -2,11 +2,11 @@
 
 //! Kernel modules: those that are loaded, and their files on disk.
 
-use crate::root::Root;
-use std::{
-    path::Path,
-    process::Command, //
+use crate::{
+    program,
+    root::Root, //
 };
+use std::path::Path;
 
 /// Modules that svcrdma is built against, and the one that it replaces.
 const STACK: [&str; 3] = ["ib_core", "rdma_cm", "rpcrdma"];
@@ -93,8 +93,7 @@ impl<'a> Modules<'a> {
 
 /// Returns a field of the module file `path`, as [`Modules::field`] does.
 pub(crate) fn field_of(path: &Path, field: &str) -> Option<String> {
-    let output = Command::new("modinfo")
-        .env("PATH", search_path())
+    let output = program::command("modinfo")
         .args(["-F", field])
         .arg(path)
         .output()
@@ -105,8 +104,7 @@ pub(crate) fn field_of(path: &Path, field: &str) -> Option<String> {
 
 /// Runs a program that loads or unloads a module, or returns what it printed.
 pub(crate) fn run(program: &str, module: &str) -> Result<(), String> {
-    let output = Command::new(program)
-        .env("PATH", search_path())
+    let output = crate::program::command(program)
         .arg(module)
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
@@ -114,12 +112,6 @@ pub(crate) fn run(program: &str, module: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
     }
-}
-
-/// Returns the search path for programs, with the folders that users other than root lack.
-pub(crate) fn search_path() -> String {
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin")
 }
 
 /// Returns the name under which the file `path` is loaded.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files below a root directory: `/`, or a copy of parts of it for tests.
+//! Files below a root directory: `/`, or the tree of a test.
 
 use std::{
-    fs, io,
+    fs,
+    io::{
+        self,
+        Read, //
+    },
     path::{
         Path,
         PathBuf, //
@@ -54,6 +58,14 @@ impl Root {
     /// Reads a file. Bytes that are not UTF-8 are replaced.
     pub(crate) fn read(&self, path: &str) -> Result<String, Gap> {
         let bytes = fs::read(self.path(path))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Reads at most `limit` bytes of a file.
+    pub(crate) fn read_at_most(&self, path: &str, limit: usize) -> Result<String, Gap> {
+        let mut bytes = Vec::new();
+        let file = fs::File::open(self.path(path))?;
+        file.take(limit as u64).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -24,6 +24,9 @@ pub(crate) const DEBUGFS: &str = "/sys/kernel/debug/svcrdma";
 /// The command that adds listeners.
 pub(crate) const LISTEN: &str = "echo rdma 20049 >/proc/fs/nfsd/portlist";
 
+/// The action where the loaded module lacks something.
+const NEWER: &str = "load a newer version";
+
 /// The module that serves RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -160,10 +163,9 @@ impl System {
         let version = self.version().unwrap_or_else(|| "unknown".to_owned());
         Error::unknown(
             "no-column",
-            format!(
-                "svcrdma {version} does not show {title} in its table {table}: a newer version may"
-            ),
+            format!("svcrdma {version} does not show {title} in its table {table}"),
         )
+        .with_action(NEWER)
     }
 
     /// Returns the mode of the kernel's lockdown, unless it is off: `integrity` or
@@ -206,9 +208,11 @@ impl System {
             Gap::Denied => match self.lockdown() {
                 Some(mode) if path.starts_with(DEBUGFS) => Error::unknown(
                     "no-debugfs",
-                    format!("{path} cannot be read: the kernel's lockdown ({mode}) or missing rights forbid it"),
+                    format!(
+                        "the kernel's lockdown ({mode}) or missing rights forbid to read {path}"
+                    ),
                 ),
-                _ => Error::unknown("no-rights", format!("{path} cannot be read: run this as root")),
+                _ => no_rights(path),
             },
             Gap::Other(error) => Error::unknown("unreadable", format!("{path}: {error}")),
         }
@@ -219,14 +223,11 @@ impl System {
         match self.server() {
             Server::Kernels => Error::unknown(
                 "rpcrdma-serves",
-                "the kernel's own server (rpcrdma) serves RDMA: svcrdmactl check says what to do",
-            ),
-            Server::Nobody => {
-                Error::unknown("no-module", "svcrdma is not loaded: modprobe svcrdma")
-            }
-            Server::Ours if !path.starts_with(DEBUGFS) => {
-                Error::unknown("old-module", format!("the loaded svcrdma has no {path}"))
-            }
+                "the kernel's own server (rpcrdma) serves RDMA",
+            )
+            .with_action("svcrdmactl check says what to do"),
+            Server::Nobody => no_module(),
+            Server::Ours if !path.starts_with(DEBUGFS) => old_module(path),
             Server::Ours => self.explain_debugfs(path),
         }
     }
@@ -234,18 +235,25 @@ impl System {
     /// Returns why a file in debugfs does not exist although svcrdma is loaded.
     fn explain_debugfs(&self, path: &str) -> Error {
         match self.root.names("/sys/kernel/debug") {
-            Err(Gap::Denied) => Error::unknown(
-                "no-rights",
-                format!("{path} cannot be read: run this as root"),
-            ),
-            Ok(names) if !names.is_empty() => Error::unknown(
-                "old-module",
-                format!("the loaded svcrdma has no {path}: a newer version may"),
-            ),
-            _ => Error::unknown(
-                "no-debugfs",
-                "debugfs is not mounted: mount -t debugfs debugfs /sys/kernel/debug",
-            ),
+            Err(Gap::Denied) => no_rights(path),
+            Ok(names) if !names.is_empty() => old_module(path),
+            _ => Error::unknown("no-debugfs", "debugfs is not mounted")
+                .with_action("mount -t debugfs debugfs /sys/kernel/debug"),
         }
     }
+}
+
+/// Returns the error for a host on which no module serves RDMA.
+pub(crate) fn no_module() -> Error {
+    Error::unknown("no-module", "svcrdma is not loaded").with_action("modprobe svcrdma")
+}
+
+/// Returns the error for a part that the loaded module lacks.
+pub(crate) fn old_module(part: &str) -> Error {
+    Error::unknown("old-module", format!("the loaded svcrdma has no {part}")).with_action(NEWER)
+}
+
+/// Returns the error for a file that other users may not read.
+fn no_rights(path: &str) -> Error {
+    Error::unknown("no-rights", format!("{path} cannot be read")).with_action("run this as root")
 }

@@ -55,9 +55,8 @@ fn table(system: &System, name: &str) -> Result<Table, Finding> {
         };
         match error.id {
             "no-debugfs" | "no-rights" => {
-                let (text, action) = error.text.split_once(": ").unwrap_or((&error.text, ""));
-                let text = text.replace(&format!("/svcrdma/{name}"), "/svcrdma");
-                Finding::new(level, error.id, text, action)
+                let text = error.text.replace(&format!("/svcrdma/{name}"), "/svcrdma");
+                Finding::new(level, error.id, text, error.action)
             }
             _ => Finding::of_error(level, &error),
         }

@@ -5,13 +5,11 @@
 use crate::{
     answer::Answer,
     columns::Columns,
-    error::{
-        Error,
-        Result, //
-    },
+    error::Result,
     human::or_dash,
     listener::Listener,
     system::{
+        self,
         Server,
         System, //
     },
@@ -25,10 +23,7 @@ use serde_json::{
 pub(crate) fn run(system: &System) -> Result<Answer> {
     let server = system.server();
     if server == Server::Nobody {
-        return Err(Error::unknown(
-            "no-module",
-            "svcrdma is not loaded: modprobe svcrdma",
-        ));
+        return Err(system::no_module());
     }
     let listeners = Listener::all(system)?;
     let mut columns = Columns::new(&["LISTENER", "STATE", "NET"]);

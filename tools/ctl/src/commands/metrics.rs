@@ -52,7 +52,7 @@ pub(crate) fn run(args: &cli::Metrics, system: &System) -> Result<Answer> {
         return Ok(Answer::new(text, json!({"metrics": list})));
     };
     atomic::write(file, text.as_bytes(), 0o644)
-        .map_err(|error| Error::failed("not-written", format!("{}: {error}", file.display())))?;
+        .map_err(|error| Error::not_written(file, &error))?;
     Ok(Answer::new(
         String::new(),
         json!({"file": file, "metrics": list}),

@@ -2,8 +2,8 @@
 
 //! `report`: one archive with what a fault report needs.
 //!
-//! The archive has no names of exports, files or users. It names addresses of peers unless they are
-//! masked.
+//! The archive has no names of exports, files or users. It names addresses of peers and hosts unless
+//! they are masked. Each of its files is bounded.
 
 use super::{
     check,
@@ -17,8 +17,8 @@ use crate::{
         Result, //
     },
     human::plural,
+    kernel_log::KernelLog,
     mask::Mask,
-    modules::search_path,
     root::Gap,
     system::{
         System,
@@ -34,7 +34,6 @@ use serde_json::json;
 use std::{
     io,
     path::PathBuf,
-    process::Command,
     time::{
         SystemTime,
         UNIX_EPOCH, //
@@ -77,46 +76,26 @@ const DEVICE: &[&str] = &["node_type", "fw_ver", "hca_type", "board_id", "hw_rev
 const PORT: &[&str] = &["state", "phys_state", "link_layer", "rate"];
 /// Folders of counters of each port.
 const PORT_COUNTERS: &[&str] = &["hw_counters", "counters"];
-/// Words of the lines of the kernel log that are copied.
-const WORDS: &[&str] = &[
-    "rdma",
-    "nfsd",
-    "rpc",
-    "lockd",
-    "infiniband",
-    "ib_",
-    "mlx",
-    "bnxt",
-    "irdma",
-    "cxgb",
-    "qedr",
-    "rxe",
-    "siw",
-    "bug:",
-    "oops:",
-    "warning:",
-    "out of memory",
-    "page allocation failure",
-];
-/// Texts in the first and in the last line of a trace.
-const TRACE_BEGINS: &[&str] = &["cut here", "call trace", "blocked for more than"];
-const TRACE_ENDS: &[&str] = &["end trace", "</task>"];
+/// The most bytes of a file of the archive. The table of 10,000 connections has fewer.
+const FILE: usize = 4 << 20;
+/// The most names of a folder whose files are copied, and the most devices.
+const NAMES: usize = 256;
 
 /// Writes the archive.
 pub(crate) fn run(args: &cli::Report, system: &System) -> Result<Answer> {
     let mut report = Report {
         system,
-        mask: args.mask.then(Mask::default),
+        mask: args.mask.then(|| Mask::new(&system.root)),
         files: Vec::new(),
         gaps: Vec::new(),
+        cuts: Vec::new(),
     };
     report.collect();
     let path = args.output.clone().unwrap_or_else(default_path);
     let written = report
         .archive()
         .and_then(|archive| atomic::write(&path, &archive, 0o600));
-    written
-        .map_err(|error| Error::failed("not-written", format!("{}: {error}", path.display())))?;
+    written.map_err(|error| Error::not_written(&path, &error))?;
     Ok(report.answer(&path))
 }
 
@@ -136,6 +115,8 @@ struct Report<'a> {
     files: Vec<(String, String)>,
     /// Files that may not be read.
     gaps: Vec<String>,
+    /// Files and folders that are longer than their parts in the archive.
+    cuts: Vec<String>,
 }
 
 impl Report<'_> {
@@ -150,9 +131,10 @@ impl Report<'_> {
         }
     }
 
-    /// Collects all files.
+    /// Collects all files. The kernel log comes first, as the mask learns names from it.
     fn collect(&mut self) {
         self.keep_versions();
+        self.add_log();
         self.add(
             "status.json",
             &format!("{}\n", status::run(self.system).object("status")),
@@ -162,58 +144,73 @@ impl Report<'_> {
         FOLDERS.iter().for_each(|folder| self.copy_folder(folder));
         self.copy_devices();
         self.add_modules();
-        self.add_log();
         let names: Vec<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
         let text = format!(
-            "State of the NFS/RDMA server of one host.\n\nFiles:\n  {}\n\nNot readable:\n  {}\n",
+            "State of the NFS/RDMA server of one host.\n\nFiles:\n  {}\n\nNot readable:\n  {}\n\nCut:\n  {}\n",
             names.join("\n  "),
-            self.gaps.join("\n  ")
+            self.gaps.join("\n  "),
+            self.cuts.join("\n  ")
         );
         self.add("README", &text);
     }
 
-    /// Adds a file, with addresses masked if that is wanted.
+    /// Adds a file, with addresses and names masked if that is wanted.
     fn add(&mut self, name: &str, text: &str) {
-        let text = match &mut self.mask {
-            Some(mask) => mask.apply(text),
-            None => text.to_owned(),
+        let kept = beginning(text);
+        let mut content = match &mut self.mask {
+            Some(mask) => mask.apply(kept),
+            None => kept.to_owned(),
         };
-        self.files.push((name.to_owned(), text));
+        if kept.len() < text.len() {
+            content += "[the rest is left out]\n";
+            self.cuts.push(name.to_owned());
+        }
+        self.files.push((name.to_owned(), content));
     }
 
     /// Adds a file of the host, unless it does not exist.
     fn copy(&mut self, path: &str) {
-        match self.system.root.read(path) {
+        // One more byte tells that the file is longer.
+        match self.system.root.read_at_most(path, FILE + 1) {
             Ok(text) => self.add(path.trim_start_matches('/'), &text),
             Err(Gap::Missing) => {}
             Err(_) => self.gaps.push(path.to_owned()),
         }
     }
 
+    /// Returns the names in a folder of the host, if it exists.
+    fn names(&mut self, folder: &str) -> Vec<String> {
+        let mut names = match self.system.root.names(folder) {
+            Ok(names) => names,
+            Err(Gap::Missing) => Vec::new(),
+            Err(_) => {
+                self.gaps.push(folder.to_owned());
+                Vec::new()
+            }
+        };
+        if names.len() > NAMES {
+            names.truncate(NAMES);
+            self.cuts.push(folder.to_owned());
+        }
+        names
+    }
+
     /// Adds the files of a folder.
     fn copy_folder(&mut self, folder: &str) {
-        match self.system.root.names(folder) {
-            Ok(names) => names
-                .iter()
-                .for_each(|name| self.copy(&format!("{folder}/{name}"))),
-            Err(Gap::Missing) => {}
-            Err(_) => self.gaps.push(folder.to_owned()),
-        }
+        let names = self.names(folder);
+        names
+            .iter()
+            .for_each(|name| self.copy(&format!("{folder}/{name}")));
     }
 
     /// Adds what the kernel shows of the RDMA devices. Their GUIDs and GIDs are left out.
     fn copy_devices(&mut self) {
-        for device in self.system.root.names(DEVICES).unwrap_or_default() {
+        for device in self.names(DEVICES) {
             let folder = format!("{DEVICES}/{device}");
             DEVICE
                 .iter()
                 .for_each(|name| self.copy(&format!("{folder}/{name}")));
-            for port in self
-                .system
-                .root
-                .names(&format!("{folder}/ports"))
-                .unwrap_or_default()
-            {
+            for port in self.names(&format!("{folder}/ports")) {
                 let port = format!("{folder}/ports/{port}");
                 PORT.iter()
                     .for_each(|name| self.copy(&format!("{port}/{name}")));
@@ -239,10 +236,18 @@ impl Report<'_> {
 
     /// Adds the lines of the kernel log that matter.
     fn add_log(&mut self) {
-        match kernel_log() {
-            Some(log) => self.add("kernel-log", &relevant(&log)),
-            None => self.gaps.push("kernel log".to_owned()),
+        let Some(log) = KernelLog::read() else {
+            self.gaps.push("kernel log".to_owned());
+            return;
+        };
+        let text = log.text();
+        if let Some(mask) = &mut self.mask {
+            mask.learn(&text);
         }
+        if log.is_cut() {
+            self.cuts.push("kernel-log".to_owned());
+        }
+        self.add("kernel-log", &text);
     }
 
     /// Returns the archive.
@@ -271,68 +276,22 @@ impl Report<'_> {
         if !self.gaps.is_empty() {
             text += &format!("not readable, run this as root: {}\n", self.gaps.join(", "));
         }
+        if !self.cuts.is_empty() {
+            text += &format!("cut, because there is too much: {}\n", self.cuts.join(", "));
+        }
         let names: Vec<&String> = self.files.iter().map(|(name, _)| name).collect();
-        let json = json!({"file": path, "files": names, "unreadable": self.gaps});
+        let json = json!({"file": path, "files": names, "unreadable": self.gaps, "cut": self.cuts});
         Answer::with_status(text, json, if self.gaps.is_empty() { 0 } else { 3 })
     }
 }
 
-/// Returns the kernel log since the boot: the journal's, which goes back further, or the kernel's.
-fn kernel_log() -> Option<String> {
-    let journal = [
-        "journalctl",
-        "-k",
-        "-b",
-        "--no-pager",
-        "--no-hostname",
-        "-q",
-        "-o",
-        "short-monotonic",
-    ];
-    output(&journal)
-        .filter(|log| !log.is_empty())
-        .or_else(|| output(&["dmesg"]))
-}
-
-/// Returns what a command prints, or nothing if it fails.
-fn output(command: &[&str]) -> Option<String> {
-    let (name, args) = command.split_first()?;
-    let output = Command::new(name)
-        .env("PATH", search_path())
-        .args(args)
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(text)
-}
-
-/// Returns the lines of a kernel log that are about RDMA, NFS or faults, and all lines of traces.
-fn relevant(log: &str) -> String {
-    let mut text = String::new();
-    let mut in_trace = false;
-    for line in log.lines() {
-        let lower = line.to_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        in_trace |= has(TRACE_BEGINS);
-        if in_trace || has(WORDS) {
-            text += line;
-            text.push('\n');
-        }
-        in_trace &= !has(TRACE_ENDS);
+/// Returns the first lines of a text that a file of the archive may have.
+fn beginning(text: &str) -> &str {
+    if text.len() <= FILE {
+        return text;
     }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_are_reduced_to_what_matters() {
-        let log = "usb 1-1: new device\nsda: debug\nsvcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\nsda: x\n";
-        assert_eq!(
-            relevant(log),
-            "svcrdma: connection 7\n--[ cut here ]--\nRIP: 0010\n--[ end trace ]--\n"
-        );
-    }
+    let lines = text.as_bytes()[..FILE]
+        .iter()
+        .rposition(|byte| *byte == b'\n');
+    lines.map_or("", |end| &text[..=end])
 }

@@ -22,6 +22,7 @@ use crate::{
         SETTINGS, //
     },
     system::{
+        self,
         System,
         SYSCTL, //
     },
@@ -67,10 +68,8 @@ fn one(name: &str) -> Result<&'static Setting> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     setting::find(name).ok_or_else(|| {
         let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
-        Error::failed(
-            "no-setting",
-            format!("{name} is not a setting, these are: {}", names.join(" ")),
-        )
+        Error::failed("no-setting", format!("{name} is not a setting"))
+            .with_action(format!("choose one of {}", names.join(" ")))
     })
 }
 
@@ -87,8 +86,7 @@ fn get(system: &System, settings: &[&'static Setting]) -> Result<Answer> {
     let values = system.values()?;
     if let [setting] = settings {
         if values.setting(setting).is_none() {
-            let text = format!("the loaded svcrdma has no setting {}", setting.name);
-            return Err(Error::unknown("old-module", text));
+            return Err(system::old_module(&format!("setting {}", setting.name)));
         }
     }
     let mut columns = Columns::new(&["SETTING", ">VALUE", ">DEFAULT", "RANGE", "UNIT"]);
@@ -175,22 +173,19 @@ fn wrapped(text: &str) -> String {
 fn set(system: &System, setting: &'static Setting, value: &str) -> Result<Answer> {
     let values = system.values()?;
     let name = setting.name;
-    let before = values.setting(setting).ok_or_else(|| {
-        Error::unknown(
-            "old-module",
-            format!("the loaded svcrdma has no setting {name}"),
-        )
-    })?;
+    let before = values
+        .setting(setting)
+        .ok_or_else(|| system::old_module(&format!("setting {name}")))?;
     if !setting.accepts(value) {
         return Err(refused(setting, value));
     }
     let path = system.root.path(&format!("{SYSCTL}/{name}"));
     fs::write(path, format!("{value}\n")).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => refused(setting, value),
-        io::ErrorKind::PermissionDenied => Error::unknown(
-            "no-rights",
-            format!("{name} cannot be set: only root can, in the host's network namespace"),
-        ),
+        io::ErrorKind::PermissionDenied => {
+            Error::unknown("no-rights", format!("{name} cannot be set"))
+                .with_action("run this as root, in the host's network namespace")
+        }
         _ => Error::failed("not-set", format!("{name}: {error}")),
     })?;
     let values = system.values()?;
@@ -203,13 +198,9 @@ fn set(system: &System, setting: &'static Setting, value: &str) -> Result<Answer
 
 /// Returns the error of a value that the module does not accept.
 fn refused(setting: &Setting, value: &str) -> Error {
-    let text = format!(
-        "{} cannot be \"{value}\": {} {}",
-        setting.name,
-        setting.range(),
-        setting.unit()
-    );
-    Error::failed("refused", text)
+    let text = format!("{} cannot be \"{value}\"", setting.name);
+    let action = format!("give {} {}", setting.range(), setting.unit());
+    Error::failed("refused", text).with_action(action)
 }
 
 /// Writes settings to the file that is applied when the module is loaded.
@@ -320,10 +311,10 @@ fn write(system: &System, content: &str) -> Result {
         false => atomic::write(&path, content.as_bytes(), 0o644),
     };
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => Error::unknown(
-            "no-rights",
-            format!("{KEPT} cannot be written: run this as root"),
-        ),
+        io::ErrorKind::PermissionDenied => {
+            Error::unknown("no-rights", format!("{KEPT} cannot be written"))
+                .with_action("run this as root")
+        }
         _ => Error::failed("not-written", format!("{KEPT}: {error}")),
     })
 }

@@ -245,7 +245,7 @@ fn live(args: &cli::Top, system: &System) -> Result<Answer> {
                 let frame = Frame::new(before.as_ref(), look, view);
                 (frame.lines(system, view), Some(frame.look))
             }
-            Err(error) => (vec![error.text], None),
+            Err(error) => (vec![error.to_string()], None),
         };
         screen.draw(&lines).map_err(failed)?;
         match wait(Duration::from_secs_f64(args.interval), &ended).map_err(failed)? {

@@ -20,7 +20,7 @@ use crate::{
         Level, //
     },
     listener::Listener,
-    modules, peer,
+    modules, peer, program,
     setting::RELEASE,
     system::{
         Server,
@@ -31,8 +31,7 @@ use crate::{
 use serde_json::json;
 use std::{
     net::IpAddr,
-    path::Path,
-    process::Command, //
+    path::Path, //
 };
 
 /// The program that replaces the module: scripts/upgrade as the package installs it.
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
     let failed = |error| Error::failed("no-program", format!("{PROGRAM}: {error}"));
     if !args.check && system.root.exists(CUT_OFF) {
         // A status other than 0 shows in the findings.
-        Command::new(system.root.path(PROGRAM))
+        program::command(system.root.path(PROGRAM))
             .arg("--recover")
             .status()
             .map_err(failed)?;
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
         let good = "the module can be replaced while nfsd runs";
         return Ok(check::answer(&findings, good));
     }
-    let mut command = Command::new(system.root.path(PROGRAM));
+    let mut command = program::command(system.root.path(PROGRAM));
     command.arg("--checked").args(&args.module);
     let (status, said) = match json {
         false => (command.status().map_err(failed)?, String::new()),

@@ -3,10 +3,12 @@
 //! `check`.
 
 use crate::host::{
+    Done,
     Host,
     DEBUGFS,
     SYSCTL, //
 };
+use std::os::unix::fs::PermissionsExt;
 
 const MODULES: &str = "lib/modules/7.3.4+deb13-amd64";
 
@@ -35,6 +37,44 @@ fn taint_is_no_finding() {
     let host = Host::serving();
     host.write("proc/sys/kernel/tainted", "4611686018427387903\n");
     finds(&host, 0, "good");
+}
+
+#[test]
+fn programs_in_the_path_of_the_caller_are_not_started() {
+    let host = Host::serving();
+    host.write("caller/modinfo", "#!/bin/sh\n: >>started\n");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(host.path("caller/modinfo"), executable).expect("permissions");
+    let path = format!("{}:/usr/bin:/bin", host.path("caller").display());
+    let mut command = host.command(&["check"]);
+    // modinfo finds that the installed module is the loaded one.
+    Done::of(
+        command
+            .env("PATH", path)
+            .output()
+            .expect("the program runs"),
+    )
+    .exits(0)
+    .says("good ");
+    assert!(!host.path("started").exists());
+}
+
+#[test]
+fn what_the_system_says_is_no_action() {
+    let host = Host::serving();
+    let table = format!("{DEBUGFS}/closes");
+    host.remove(&table);
+    host.write(&format!("{table}/file"), "");
+    let check = host.run(&["check", "--json"]).exits(1).json();
+    assert_eq!(
+        check["findings"],
+        serde_json::json!([{
+            "level": "warning",
+            "id": "unreadable",
+            "text": format!("/{table}: Is a directory (os error 21)"),
+            "action": "",
+        }])
+    );
 }
 
 #[test]

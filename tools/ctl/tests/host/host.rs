@@ -110,9 +110,8 @@ impl Host {
     /// Returns the command with some arguments.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_svcrdmactl"));
-        let path = std::env::var("PATH").unwrap_or_default();
         command
-            .env("PATH", format!("{}:{path}", fixture("bin").display()))
+            .env("SVCRDMACTL_PROGRAMS", fixture("bin"))
             .current_dir(self.0.path())
             .arg("--root")
             .arg(self.0.path())
@@ -144,10 +143,9 @@ impl Host {
             fs::set_permissions(self.0.path(), fs::Permissions::from_mode(0o755))
                 .expect("permissions");
             let args: Vec<_> = command.get_args().map(|arg| arg.to_owned()).collect();
-            let path = format!("{}:/usr/bin:/bin", fixture("bin").display());
             command = Command::new("setpriv");
             command
-                .env("PATH", path)
+                .env("SVCRDMACTL_PROGRAMS", fixture("bin"))
                 .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
                 .arg(program)
                 .args(args)
@@ -174,7 +172,8 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    fn of(output: Output) -> Self {
+    /// Takes the output of a program that has ended.
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             status: output.status.code().expect("an exit status"),
             out: String::from_utf8(output.stdout).expect("UTF-8"),

@@ -4,6 +4,7 @@
 
 mod check;
 mod connections;
+mod golden;
 mod host;
 mod load;
 mod metrics;

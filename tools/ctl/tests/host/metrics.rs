@@ -152,5 +152,5 @@ fn a_file_is_replaced_as_a_whole() {
     assert_eq!(mode & 0o777, 0o644);
     host.run(&["metrics", "--output", "nowhere/svcrdma.prom"])
         .exits(1)
-        .complains("nowhere/svcrdma.prom: ");
+        .complains("nowhere/svcrdma.prom cannot be written, because its folder does not exist: create the folder");
 }

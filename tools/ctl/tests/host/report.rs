@@ -44,6 +44,12 @@ fn report(args: &[&str]) -> BTreeMap<String, String> {
         "proc/modules",
         "svcrdma 225280 3 - Live 0xffffffffc0a00000 (OE)\n",
     );
+    host.write("proc/sys/kernel/hostname", "filer7.rdma.example\n");
+    host.write("etc/hosts", "10.77.0.9 backup.lan backup\n");
+    host.write(
+        "etc/default/svcrdma",
+        "# backup and client7 on filer7\nMODE=warn\n",
+    );
     host.run(&[&["report", "--output", "r.tar.gz"], args].concat())
         .exits(0)
         .says("r.tar.gz: ");
@@ -82,13 +88,23 @@ fn report_has_nothing_private() {
 }
 
 #[test]
-fn addresses_can_be_masked() {
+fn addresses_and_names_can_be_masked() {
     let files = report(&["--mask"]);
     for (name, text) in &files {
-        for address in ["10.77.", "fd77:"] {
-            assert!(!text.contains(address), "{address} in {name}:\n{text}");
+        for hidden in [
+            "10.77.",
+            "fd77:",
+            "filer7",
+            "rdma.example",
+            "client7",
+            "backup",
+        ] {
+            assert!(!text.contains(hidden), "{hidden} in {name}:\n{text}");
         }
     }
+    assert!(files["kernel-log"].contains("Hostname set to <host1>."));
+    assert!(files["kernel-log"].contains("lockd: cannot monitor host"));
+    assert!(files["etc/default/svcrdma"].starts_with("# host"));
     // One peer has the same name everywhere, and the listeners stay.
     let connections = &files["sys/kernel/debug/svcrdma/connections"];
     let line = connections.lines().nth(1).expect("a line");
@@ -99,6 +115,29 @@ fn addresses_can_be_masked() {
     );
     assert!(files["kernel-log"].contains(&format!("connection 7 of {peer}: closed")));
     assert!(files["sys/kernel/debug/svcrdma/listeners"].contains("0.0.0.0:20049"));
+}
+
+#[test]
+fn sections_are_bounded() {
+    const MOST: usize = 4 << 20;
+    let host = Host::serving();
+    let connections = format!("{DEBUGFS}/connections");
+    let line = "7 mlx5_0 10.77.0.2:40001 established\n";
+    host.write(&connections, &line.repeat(MOST / line.len() + 1));
+    let counters = "sys/class/infiniband/mlx5_0/ports/1/hw_counters";
+    (0..300).for_each(|n| host.write(&format!("{counters}/a{n:03}"), "0\n"));
+    host.write("log", &"nfsd: a line\n".repeat(20_000));
+    let done = host.run(&["report", "--output", "r", "--json"]).exits(0);
+    let cut = format!(r#""cut":["kernel-log","{connections}","/{counters}"]"#);
+    assert!(done.out.contains(&cut), "{}", done.out);
+    let files = files(&host, "r");
+    let (kept, end) = files[&connections].rsplit_once(line).expect("lines");
+    assert_eq!(end, "[the rest is left out]\n");
+    assert!(kept.len() + line.len() <= MOST && kept.len() + 2 * line.len() > MOST);
+    assert_eq!(files["kernel-log"].lines().count(), 10_001);
+    let counters = files.keys().filter(|name| name.starts_with(counters));
+    assert_eq!(counters.count(), 256);
+    assert!(files["README"].contains(&format!("Cut:\n  kernel-log\n  {connections}\n")));
 }
 
 #[test]
@@ -124,5 +163,5 @@ fn report_of_the_kernels_own_server() {
     assert!(files(&host, &name)["check"].contains("rpcrdma-serves"));
     host.run(&["report", "--output", "nowhere/r"])
         .exits(1)
-        .complains("nowhere/r: ");
+        .complains("nowhere/r cannot be written, because its folder does not exist: ");
 }

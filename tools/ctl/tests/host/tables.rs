@@ -177,7 +177,10 @@ fn what_cannot_be_found_out_ends_with_3() {
         .run(&["closes", "--json"])
         .exits(3)
         .json();
-    assert_eq!(error["error"]["id"], "no-module");
+    assert_eq!(
+        error["error"],
+        json!({"id": "no-module", "text": "svcrdma is not loaded", "action": "modprobe svcrdma"})
+    );
     assert_eq!(error["command"], "closes");
 }
 
@@ -210,12 +213,12 @@ fn an_older_module_lacks_a_column_or_a_table() {
 }
 
 #[test]
-fn a_wrong_command_line_ends_with_3() {
+fn a_wrong_command_line_ends_with_2() {
     let host = Host::serving();
-    assert!(host.run(&["frob"]).exits(3).err.contains("frob"));
+    assert!(host.run(&["frob"]).exits(2).err.contains("frob"));
     assert!(host
         .run(&["connections", "--peer", "client7"])
-        .exits(3)
+        .exits(2)
         .err
         .contains("client7"));
     host.run(&["--version"]).exits(0).says("svcrdmactl ");
