@@ -63,16 +63,19 @@ impl Crew {
     ) -> Result<Vec<(Granted, C)>> {
         thread::scope(|scope| {
             let start = |(nth, (calls, course))| {
-                let running = scope.spawn(move || self.make(target, calls, course));
+                let running = thread::Builder::new()
+                    .spawn_scoped(scope, move || self.make(target, calls, course))
+                    .map_err(|error| self.fail(Error::os("thread", error)))?;
                 while self.ready.load(Ordering::Relaxed) <= nth && !running.is_finished() {
                     thread::sleep(Duration::from_millis(1));
                 }
-                running
+                Ok(running)
             };
             let running = all.iter().zip(courses).enumerate().map(start);
             let running: Vec<_> = running.collect();
             // All threads are joined before an error is returned.
-            all_of(running.into_iter().map(joined).collect())
+            let joined = running.into_iter().map(|running| joined(running?));
+            all_of(joined.collect())
         })
     }
 
@@ -84,10 +87,14 @@ impl Crew {
         mut course: C,
     ) -> Result<(Granted, C)> {
         let done = calls.make(target, &mut course);
-        if done.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-        }
         done.map(|granted| (granted, course))
+            .map_err(|error| self.fail(error))
+    }
+
+    /// Notes that a connection has failed. Returns its error.
+    fn fail(&self, error: Error) -> Error {
+        self.failed.store(true, Ordering::Relaxed);
+        error
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use nix::{
     errno::Errno,
-    ifaddrs,
+    ifaddrs::{self, InterfaceAddress},
     sys::{
         resource::{getrlimit, setrlimit, Resource},
         socket::SockaddrStorage,
@@ -23,15 +23,13 @@ pub(crate) fn raise_file_limit() -> Result {
 /// Returns true if `ip` is an address of this host or of a network that this host is attached to.
 pub(crate) fn is_attached(ip: IpAddr) -> Result<bool> {
     let mut interfaces = ifaddrs::getifaddrs().map_err(|errno| failed("getifaddrs", errno))?;
-    let is_near = |own: Option<&SockaddrStorage>, mask: Option<&SockaddrStorage>| {
-        let (own, mask) = (own.and_then(ip_of), mask.and_then(ip_of));
+    let is_near = |interface: InterfaceAddress| {
+        let own = interface.address.as_ref().and_then(ip_of);
+        let mask = interface.netmask.as_ref().and_then(ip_of);
         own.zip(mask)
             .is_some_and(|(own, mask)| same_network(ip, own, mask))
     };
-    let mut near = interfaces
-        .by_ref()
-        .map(|interface| is_near(interface.address.as_ref(), interface.netmask.as_ref()));
-    Ok(ip.is_loopback() || near.any(|near| near))
+    Ok(ip.is_loopback() || interfaces.any(is_near))
 }
 
 /// Returns the IP address of `address`, if it is one.

@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(Tally::default().failed(), "none");
     }
 
-    /// Returns the outcome for two connections that were answered and one that ended with `failure`.
+    /// Returns the outcome for two connections that were answered and one whose attempts failed so.
     fn outcome(failures: &[Failure], lost: usize) -> Outcome {
         let mut tally = Tally {
             answered: 2,
@@ -465,6 +465,13 @@ mod tests {
         assert_eq!(outcome(&last_local, 0), Outcome::Untested);
         let last_rejected = [Failure::Local, Failure::Rejected];
         assert_eq!(outcome(&last_rejected, 0), Outcome::Finding);
+        // A retry was successful.
+        let mut tally = Tally {
+            answered: 3,
+            ..Tally::default()
+        };
+        tally.note(Failure::Rejected, false);
+        assert_eq!(Outcome::of(&tally.result(3)), Outcome::Good);
     }
 
     #[test]

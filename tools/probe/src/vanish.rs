@@ -203,14 +203,16 @@ fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group>
 fn run_all(leave: &Leave, groups: Vec<Group>, parallel: u32) -> Result<()> {
     let queue = Mutex::new(groups.into_iter());
     let failure = Mutex::new(None);
+    let fail = |error| {
+        lock(&queue).by_ref().for_each(drop);
+        lock(&failure).get_or_insert(error);
+    };
+    let work = || work(leave, &queue).unwrap_or_else(fail);
     thread::scope(|scope| {
         for _ in 0..parallel {
-            scope.spawn(|| {
-                if let Err(error) = work(leave, &queue) {
-                    lock(&queue).by_ref().for_each(drop);
-                    lock(&failure).get_or_insert(error);
-                }
-            });
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
+                return fail(Error::os("thread", error));
+            }
         }
     });
     failure.into_inner().ok().flatten().map_or(Ok(()), Err)

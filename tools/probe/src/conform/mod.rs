@@ -45,8 +45,8 @@ use std::time::Duration;
 /// Check a server against RFC 8166, 8167, 8267 and 8797, and print a table
 ///
 /// The exit status is 0 if a requirement is met and none is violated, and 3 if none was tried or this
-/// side has failed. Rows that need an optional feature are not tried without it: NFS version 3 that accepts handles of
-/// version 4; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS.
+/// side has failed. Rows that need an optional feature are not tried without it: NFS version 3 that
+/// accepts handles of version 4; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Conform {
     #[command(flatten)]

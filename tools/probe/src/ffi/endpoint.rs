@@ -7,7 +7,7 @@ use super::{
     cm::{Addresses, Event, Id, Offer},
     completion::{Completion, Cq},
     memory::{Pd, Region},
-    wait::wait_readable,
+    wait::wait_readable_or,
     window::Window,
 };
 use crate::error::{Error, Result};
@@ -298,8 +298,6 @@ impl Endpoint {
         timeout: Duration,
         other: Option<BorrowedFd<'_>>,
     ) -> Result<Option<Wakeup>> {
-        // Without another descriptor, that of the completion queue stands twice.
-        let other = other.unwrap_or(self.cq.fd());
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(completion) = self.cq.poll()? {
@@ -311,8 +309,8 @@ impl Endpoint {
                 return Ok(Some(Wakeup::Completion(completion)));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let fds = [self.cq.fd(), self.id().fd(), other];
-            let [completed, happened, readable] = wait_readable(fds, left)?;
+            let own = [self.cq.fd(), self.id().fd()];
+            let [completed, happened, readable] = wait_readable_or(own, other, left)?;
             if completed {
                 self.cq.take_event()?;
             } else if happened {

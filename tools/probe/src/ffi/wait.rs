@@ -24,6 +24,19 @@ pub(super) fn wait_readable<const N: usize>(
     }
 }
 
+/// Waits like [`wait_readable`] for `own` and, if there is another one, for `other`.
+pub(super) fn wait_readable_or(
+    own: [BorrowedFd<'_>; 2],
+    other: Option<BorrowedFd<'_>>,
+    timeout: Duration,
+) -> Result<[bool; 3]> {
+    let [first, second] = own;
+    match other {
+        Some(other) => wait_readable([first, second, other], timeout),
+        None => wait_readable(own, timeout).map(|[first, second]| [first, second, false]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +53,17 @@ mod tests {
         assert_eq!(ready(), [false, false]);
         writer.write_all(&[1]).unwrap();
         assert_eq!(ready(), [false, true]);
+    }
+
+    #[test]
+    fn what_is_not_waited_for_is_not_readable() {
+        let (mut writer, readable) = UnixStream::pair().unwrap();
+        let (_open, silent) = UnixStream::pair().unwrap();
+        writer.write_all(&[1]).unwrap();
+        let own = [readable.as_fd(), silent.as_fd()];
+        let ready = |other| wait_readable_or(own, other, Duration::ZERO).unwrap();
+        assert_eq!(ready(None), [true, false, false]);
+        assert_eq!(ready(Some(silent.as_fd())), [true, false, false]);
+        assert_eq!(ready(Some(readable.as_fd())), [true, false, true]);
     }
 }
