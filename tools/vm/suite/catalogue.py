@@ -55,7 +55,7 @@ HOST = [
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
-    ("package.pages", 1200, []),
+    ("package.pages", 1500, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
     ("package.upgrade", 900, []),
