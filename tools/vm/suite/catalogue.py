@@ -61,7 +61,7 @@ HOST = [
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
-    ("package.pages", 1200, []),
+    ("package.pages", 1500, []),
     ("package.device", 900, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
