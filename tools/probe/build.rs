@@ -11,9 +11,6 @@ use std::{
 
 /// Functions that src/ffi calls, as regular expressions of bindgen.
 const FUNCTIONS: &[&str] = &[
-    "freeifaddrs",
-    "getifaddrs",
-    "getrlimit",
     "ibv_ack_cq_events",
     "ibv_alloc_pd",
     "ibv_create_comp_channel",
@@ -26,7 +23,6 @@ const FUNCTIONS: &[&str] = &[
     "ibv_destroy_qp",
     "ibv_get_cq_event",
     "ibv_reg_mr",
-    "poll",
     "rdma_ack_cm_event",
     "rdma_connect",
     "rdma_create_event_channel",
@@ -40,24 +36,17 @@ const FUNCTIONS: &[&str] = &[
     "rdma_resolve_addr",
     "rdma_resolve_route",
     "rdma_set_option",
-    "setrlimit",
-    "signal",
 ];
 
 /// Types and constants that src/ffi uses and that none of [`FUNCTIONS`] refers to.
 const ITEMS: &[&str] = &[
-    "AF_INET.*",
-    "POLLIN",
     "RDMA_OPTION_ID.*",
-    "SIGPIPE",
-    "__rlimit_resource",
     "ibv_access_flags",
     "ibv_mw_type",
     "ibv_recv_wr",
     "ibv_send_flags",
     "ibv_send_wr",
     "ibv_wr_opcode",
-    "sockaddr_in6?",
 ];
 
 fn main() {

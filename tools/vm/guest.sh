@@ -9,6 +9,7 @@ VM_SLOW=${VM_SLOW:-1}
 LEAKS=/sys/kernel/debug/kmemleak
 
 . /src/tools/vm/verdicts.sh
+. /src/tools/vm/klog.sh
 
 # The factor for time limits: 1 on an idle machine.
 SLOW=$((${VM_SLOW%.*} > 1 ? ${VM_SLOW%.*} : 1))
@@ -269,32 +270,12 @@ klog_check() {
 	local bad
 	# Most logs have no such line, and matching the allowed lines takes far longer.
 	dmesg | complaints >/dev/null || return 0
-	bad=$(dmesg | klog_disallowed) || { echo "FAIL: klog-allow cannot be used" >&2; return 1; }
+	bad=$(dmesg | klog_disallowed "${VM_KLOG_ALLOW:-}") || { echo "FAIL: klog-allow cannot be used" >&2; return 1; }
 	bad=$(complaints <<<"$bad") || return 0
 	echo "FAIL: the kernel log of $VM_NAME complains:" >&2
 	echo "$bad" >&2
 	return 1
 }
-
-# complaints: prints the lines of its input that are complaints; returns false if there are none.
-complaints() {
-	grep -E -e 'BUG\b' -e 'WARNING\b' -e 'Oops' -e 'KASAN|UBSAN' -e 'general protection' -e 'nable to handle' \
-		-e 'Call Trace' -e 'panicked' -e 'blocked for more than' -e 'refcount' -e '\b[Ll]eak' \
-		-e 'list_(add|del)' -e 'rcu.*stall' -e 'soft lockup' -e 'while atomic'
-}
-
-# klog_disallowed: prints its input without the lines that are allowed. With an allowed warning it drops the rest of the
-# warning, down to the end of the trace.
-klog_disallowed() {
-	(sed '/^#/d; /^$/d' /src/tools/vm/klog-allow; echo "${VM_KLOG_ALLOW:-^\$}") | awk '
-		NR == FNR { allowed[++n] = $0; next }
-		in_trace { if (/end trace/) in_trace = 0; next }
-		{
-			for (i = 1; i <= n; i++)
-				if ($0 ~ allowed[i]) { in_trace = /WARNING/; next }
-			print
-		}' - /dev/fd/3
-} 3<&0
 
 # leak_check: returns false, and prints the records, if kmemleak finds memory that the unloaded module has allocated.
 leak_check() {

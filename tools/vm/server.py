@@ -23,7 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import qemu
 import vm
+from qemu import TOP, CommandLine, Size
 
 # The first kernel gets this unit from the command line, so that the disk has nothing of the tests.
 UNIT = """\
@@ -41,7 +43,7 @@ exec /src/tools/vm/packages/agent'
 class Server:
     """A VM with a disk of its own, which lasts until the object is deleted."""
 
-    def __init__(self, images: Path, out: Path, size: vm.Size, pool: Path | None):
+    def __init__(self, images: Path, out: Path, size: Size, pool: Path | None):
         self.out = out
         self.size = size
         self.pool = pool
@@ -51,38 +53,21 @@ class Server:
         self.disk = tempfile.NamedTemporaryFile(dir=out, prefix="disk.")  # noqa: SIM115
         subprocess.run(["cp", "--sparse=always", images / "disk.img", self.disk.name], check=True)
 
-    def arguments(self) -> list[str | Path]:
-        kvm = vm.use_kvm()
+    def command_line(self) -> CommandLine:
+        unit = base64.b64encode(UNIT.encode()).decode()
+        append = f"root=/dev/vda rw net.ifnames=0 systemd.set_credential_binary=systemd.extra-unit.job.service:{unit}"
+        append += " systemd.wants=job.service"
         # Emulated CPUs that take turns are no faster than one, see vm.py for their disadvantage.
         threads = "multi" if self.size.cpus > 1 else "single"
-        accel = ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", f"tcg,thread={threads}", "-cpu", vm.CPU]
-        unit = base64.b64encode(UNIT.encode()).decode()
-        append = "root=/dev/vda rw console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on net.ifnames=0"
-        append += f" systemd.set_credential_binary=systemd.extra-unit.job.service:{unit} systemd.wants=job.service"
-        if not kvm:
-            append += " mitigations=off tsc=reliable norandmaps highres=off"  # as in vm.py
-
-        def drive(name: str, path: str | Path, flags: str) -> list[str]:
-            device = ["-device", f"virtio-blk-pci,drive={name}"]
-            return ["-drive", f"if=none,id={name},file={path},format=raw,{flags}", *device]
-
-        def share(tag: str, path: Path, flags: str = "") -> list[str]:
-            return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
-
-        return [
-            vm.TOP / "scripts/in-root", "-b", self.out, "-b", self.kernel.parent, "qemu-system-x86_64",
-            "-machine", "q35", *accel, "-m", str(self.size.mem), "-smp", str(self.size.cpus),
-            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-kernel", self.kernel, "-initrd", self.initrd, "-append", append,
-            "-chardev", f"file,id=console,append=on,path={self.out}/console.log", "-serial", "chardev:console",
-            *drive("root", self.disk.name, "cache=unsafe,discard=unmap"),
-            *(drive("pool", self.pool, "readonly=on,file.locking=off") if self.pool else []),
-            *share("job", self.out), *share("src", vm.TOP, ",readonly=on"),
-            # Without merged buffers, see vm.py.
-            "-netdev", "user,id=net,restrict=on,net=10.77.0.0/24",
-            "-device", "virtio-net-pci,netdev=net,mac=52:54:00:77:00:01,mrg_rxbuf=off",
-            "-device", "virtio-rng-pci",
-        ]  # fmt: skip
+        visible = [self.out, self.kernel.parent]
+        line = CommandLine(self.size, self.kernel, self.initrd, append, self.out / "console.log", visible, qemu.use_kvm(), threads)
+        line.drive("root", Path(self.disk.name), "cache=unsafe,discard=unmap")
+        if self.pool:
+            line.read_only_drive("pool", self.pool)
+        line.share("job", self.out, writable=True)
+        line.share("src", TOP)
+        line.nic("user,id=net,restrict=on,net=10.77.0.0/24", "mac=52:54:00:77:00:01")
+        return line
 
     def boot(self, deadline: float) -> None:
         """Boots the VM and waits until QEMU ends, which it does when the VM reboots, too.
@@ -92,14 +77,7 @@ class Server:
         OSError if it does not end before the deadline.
         """
         with open(self.out / "qemu.log", "ab") as log:
-            process = subprocess.Popen(
-                self.arguments(),
-                cwd=vm.TOP,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                preexec_fn=vm.die_with_parent,  # noqa: PLW1509
-            )
+            process = self.command_line().start(log)
         try:
             process.wait(deadline - time.monotonic())
         except subprocess.TimeoutExpired:
@@ -131,17 +109,17 @@ def main() -> int:
     parser.add_argument("test")
     args = parser.parse_args()
     kernel = args.kernel or vm.families()[0]
-    if status := subprocess.run([vm.TOP / "scripts/need-qemu"], check=False).returncode:
+    if status := subprocess.run([TOP / "scripts/need-qemu"], check=False).returncode:
         return status
     images = made_by("server-root", kernel)
     pool = made_by("server-pool", kernel) / "pool.img" if args.pool else None
-    out = (args.out or vm.TOP / "build/packages" / args.test).resolve()
+    out = (args.out or TOP / "build/packages" / args.test).resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "test").write_text(args.test)
     tail = subprocess.Popen(["tail", "-q", "-n", "+1", "-F", out / "log"], stderr=subprocess.DEVNULL)
     try:
-        status = Server(images, out, vm.Size(args.mem, args.cpus), pool).run(time.monotonic() + args.limit)
+        status = Server(images, out, Size(args.mem, args.cpus), pool).run(time.monotonic() + args.limit)
     except OSError as error:
         print(f"svcrdma: {args.test}: {error}; logs in {out}", file=sys.stderr)
         status = 1
@@ -153,7 +131,7 @@ def main() -> int:
 
 def made_by(script: str, kernel: str) -> Path:
     """Returns the cache folder that a script has made. Ends the program if it could not."""
-    done = subprocess.run([vm.TOP / "tools/vm" / script, kernel], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([TOP / "tools/vm" / script, kernel], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
     return Path(done.stdout.strip())

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import re
@@ -31,18 +30,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-TOP = Path(__file__).resolve().parents[2]
+import qemu
+from qemu import TOP, CommandLine, Size
+
 DISK = 16 << 30  # bytes of the export's disk, a sparse file
 # How often a VM is booted at most. QEMU's emulator may end with SIGSEGV when it starts from a
 # snapshot, before the VM has run anything.
 BOOTS = 6
 # How often the VM of one test may die in rxe before the test has failed.
 RXE_DEATHS = 3
-# An emulated CPU runs string instructions byte by byte; without erms and fsrm the kernel avoids them. The
-# VMs need no fifth level of page tables.
-CPU = "max,erms=off,fsrm=off,la57=off"
 # What init prints when the VM is ready to be saved, and how many seconds it may take until then.
 READY = b"init: ready for a snapshot"
 READY_LIMIT = 1200
@@ -58,24 +56,6 @@ def server_chosen() -> str:
     if server not in SERVERS:
         sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(SERVERS)}")
     return server
-
-
-def use_kvm() -> bool:
-    """Returns true if VMs can use KVM. /dev/kvm may exist although the CPU lacks the extension."""
-    flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
-    return ("vmx" in flags or "svm" in flags) and os.access("/dev/kvm", os.R_OK | os.W_OK)
-
-
-def die_with_parent() -> None:
-    """Runs in a child: asks the kernel to kill the VM when this program ends, however it ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-class Size(NamedTuple):
-    """The size of a VM."""
-
-    mem: int = 2048  # MiB
-    cpus: int = 1
 
 
 class Monitor:
@@ -255,36 +235,28 @@ class Vm:
             "MODULE": module,
             **job.env,
         }
-        snapshot = None if role == "shell" else images.snapshots.get(size)
+        self.interactive = role == "shell"
+        self.snapshot = None if self.interactive else images.snapshots.get(size)
         (directory / "env").write_text("".join(f"{k}={shlex.quote(v)}\n" for k, v in env.items()))
-        stdio = role == "shell"
         with contextlib.ExitStack() as stack:
             # The disk has no name, so that it is deleted when the VM ends.
             disk = stack.enter_context(tempfile.TemporaryFile(dir=directory))
             disk.truncate(DISK)
             path = Path(f"/proc/self/fd/{disk.fileno()}")
-            arguments = self.arguments(images, size, job, index, directory, sockets, stdio, path)
+            line = self.command_line(images, size, job, index, directory, sockets, path)
             inherited = [disk.fileno()]
             self.monitor: Monitor | None = None
-            if snapshot:
+            if self.snapshot:
                 self.monitor = Monitor()
-                arguments += [*self.monitor.arguments, *([] if role == "snapshot" else ["-incoming", "defer"])]
-                inherited += [self.monitor.theirs.fileno(), snapshot.state.fileno()]
-            self.process = subprocess.Popen(
-                arguments,
-                cwd=TOP,
-                stdin=None if stdio else subprocess.DEVNULL,
-                stdout=None if stdio else stack.enter_context(open(directory / "qemu.log", "wb")),
-                stderr=subprocess.STDOUT,
-                start_new_session=not stdio,
-                pass_fds=inherited,
-                preexec_fn=die_with_parent,  # noqa: PLW1509
-            )
-            if snapshot and self.monitor:
+                line.add(*self.monitor.arguments, *([] if role == "snapshot" else ["-incoming", "defer"]))
+                inherited += [self.monitor.theirs.fileno(), self.snapshot.state.fileno()]
+            output = None if self.interactive else stack.enter_context(open(directory / "qemu.log", "wb"))
+            self.process = line.start(output, self.interactive, inherited)
+            if self.snapshot and self.monitor:
                 with self.monitored():
                     self.monitor.begin()
                     if role != "snapshot":
-                        self.monitor.command("migrate-incoming", uri=snapshot.uri)
+                        self.monitor.command("migrate-incoming", uri=self.snapshot.uri)
 
     @contextlib.contextmanager
     def monitored(self) -> Iterator[None]:
@@ -296,66 +268,45 @@ class Vm:
                 log.write(f"{error}\n")
             self.stop()
 
-    def arguments(
-        self, images: Images, size: Size, job: Job, index: int, directory: Path, sockets: Path, stdio: bool, disk: Path
-    ) -> list[str | Path]:
-        # The emulator alone has plugins.
-        kvm = use_kvm() and not job.counted
-        # Emulated CPUs of a VM take turns. In parallel they would run the kernel's code while the kernel
-        # patches it, and wait for CPUs that the host is not running.
-        accel = ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", "tcg,thread=single", "-cpu", CPU]
-        append = "console=ttyS0 loglevel=4 panic=-1 oops=panic random.trust_cpu=on"
-        if not kvm:
-            # The emulated TSC is steady, but on a busy host the kernel's watchdog takes it for unsteady and
-            # changes to a timer that is far slower to read. With randomised addresses QEMU translates each
-            # program again, which takes three times as long as to run it. High-resolution timers cost QEMU
-            # a fifth of its time.
-            append += " mitigations=off tsc=reliable norandmaps highres=off"
-        if images.snapshots.get(size) and not stdio:
-            append += " snapshot"  # for init
+    def command_line(
+        self, images: Images, size: Size, job: Job, index: int, directory: Path, sockets: Path, disk: Path
+    ) -> CommandLine:
+        """Returns the command line of a VM. Those of a kernel have the same devices, as a VM can start only from a snapshot with
+        its devices.
+        """
+        append = "snapshot" if self.snapshot else ""  # for init
         if images.is_debug:
             # Neither owner tracking (U) nor poison (P) of slabs: KASAN reports the owner as well, and finds
             # uses of freed memory in all code that is compiled with it. Checking poison takes long, as KASAN
             # handles each byte of it as one that must not be read.
-            append += " slab_debug=FZ"
             # Tests of locks alone set kernel.lock_stat to 1.
-            append += " lockdep.lock_stat=0"
-        first = index == 1
-
-        def drive(name: str, path: Path, flags: str) -> list[str]:
-            return ["-drive", f"if=none,id={name},file={path},format=raw,{flags}", "-device", f"virtio-blk-pci,drive={name}"]
-
-        def share(tag: str, path: Path, flags: str = "") -> list[str]:
-            return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{flags}"]
-
+            append += " slab_debug=FZ lockdep.lock_stat=0"
+        visible = [path for path in (directory, sockets, job.tree) if path]
+        # The emulator alone has plugins. Emulated CPUs of a VM take turns. In parallel they would run the
+        # kernel's code while the kernel patches it, and wait for CPUs that the host is not running.
+        kvm = qemu.use_kvm() and not job.counted
+        line = CommandLine(size, images.boot / "vmlinuz", images.boot / "initrd", append, self.console, visible, kvm, "single")
+        line.add("-name", f"svcrdma-vm{index}")
+        line.read_only_drive("root", images.root / "root.img")
+        line.read_only_drive("modules", images.boot / "modules.img")
+        line.drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap")
+        line.share("job", directory, writable=True)
+        line.share("src", TOP)
+        if job.tree:
+            line.share("tree", job.tree)
         # The first VM listens, the second connects. With one VM, QEMU drops what the NIC sends; traffic to
         # the VM's own address never leaves the VM.
-        net = f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net"
+        first = index == 1
+        line.nic(f"stream,id=net,server={'on' if first else 'off'},addr.type=unix,addr.path={sockets}/net", "host_mtu=9000")
         control = f"socket,id=control,path={sockets}/control" + (",server=on,wait=off" if first else "")
-        # QEMU is installed with the toolchain, maybe in a build root.
-        shared = [path for path in (directory, sockets, job.tree) if path]
-        inside = [TOP / "scripts/in-root", *(word for path in shared for word in ("-b", path))]
-        # All VMs of a kernel have the same devices, as a VM can start only from a snapshot with its devices.
-        return [
-            *inside, "qemu-system-x86_64", "-name", f"svcrdma-vm{index}", "-machine", "q35", *accel,
-            "-m", str(size.mem), "-smp", str(size.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-kernel", str(images.boot / "vmlinuz"), "-initrd", str(images.boot / "initrd"), "-append", append,
-            "-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
-            *drive("root", images.root / "root.img", "readonly=on,file.locking=off"),
-            *drive("modules", images.boot / "modules.img", "readonly=on,file.locking=off"),
-            *drive("disk", disk, "cache=unsafe,discard=unmap,detect-zeroes=unmap"),
-            *share("job", directory), *share("src", TOP, ",readonly=on"),
-            *(share("tree", job.tree, ",readonly=on") if job.tree else []),
-            # No merged buffers: rxe frees packets of a broken queue pair with the pair's lock held and
-            # interrupts off. Freeing a merged buffer, which comes from a page pool, lets softirqs run, and a
-            # packet for the same pair in a softirq then waits for that lock for ever.
-            "-netdev", net, "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mrg_rxbuf=off",
-            "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
-            "-chardev", control, "-device", "virtserialport,chardev=control,name=control",
-            "-device", "vmgenid,guid=auto",
-            *(["-plugin", f"{TOP}/build/blocks.so,counts={directory}/blocks"] if job.counted and first else []),
-            *(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,chardev=tty"] if stdio else []),
-        ]  # fmt: skip
+        line.add("-device", "virtio-serial-pci")
+        line.add("-chardev", control, "-device", "virtserialport,chardev=control,name=control")
+        line.add("-device", "vmgenid,guid=auto")
+        if job.counted and first:
+            line.add("-plugin", f"{TOP}/build/blocks.so,counts={directory}/blocks")
+        if self.interactive:
+            line.add("-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,chardev=tty")
+        return line
 
     def status(self) -> int | None:
         """Returns the status that the VM has written, or None."""
@@ -388,7 +339,7 @@ def run(images: Images, job: Job) -> Result:
     while True:
         result, booted = attempt(images, job)
         consoles = sorted(job.out.glob("vm*/console.log"))
-        if not booted and not use_kvm() and boots > 1:
+        if not booted and not qemu.use_kvm() and boots > 1:
             boots -= 1
             how = "an emulated VM died while it booted"
         elif result.why and deaths > 1 and any(map(died_of_rxe, consoles)):
@@ -413,7 +364,7 @@ def died_of_rxe(console: Path) -> bool:
 
 
 def save_snapshot(images: Images, size: Size, folder: Path) -> None:
-    """Boots a VM until it waits for its job, and saves it."""
+    """Boots a VM until it waits for its job, and saves it. The folder then has in `died` why it was booted again."""
     for left in reversed(range(BOOTS)):
         try:
             boot_and_save(images, size, folder)
@@ -421,6 +372,8 @@ def save_snapshot(images: Images, size: Size, folder: Path) -> None:
         except OSError as error:
             if not left:
                 sys.exit(f"svcrdma: no VM to save: {error}")
+            with open(folder / "died", "a", encoding="utf-8") as died:
+                died.write(f"{error}\n")
 
 
 def boot_and_save(images: Images, size: Size, folder: Path) -> None:
@@ -531,7 +484,7 @@ def main() -> int:
     commands.add_parser("kvm")
     args = parser.parse_args()
     if args.what == "kvm":
-        return 0 if use_kvm() else 1
+        return 0 if qemu.use_kvm() else 1
     if args.what == "snapshot":
         save_snapshot(Images.prepare(args.kernel or families()[0]), Size(args.mem, args.cpus), args.folder.resolve())
         return 0
@@ -565,7 +518,8 @@ def main() -> int:
         if tail:
             time.sleep(1.2)  # tail looks once a second
             tail.terminate()
-    print(f"svcrdma: {result.why or f'status {result.status}'}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
+    how = "; ".join([result.why or f"status {result.status}", *(f"FLAKY: {why}" for why in result.repeats)])
+    print(f"svcrdma: {how}, {result.seconds:.1f} s, logs in {job.out}", file=sys.stderr)
     return 1 if result.why or result.status is None else result.status
 
 

@@ -81,14 +81,12 @@ fn print(name: &str, json: bool, result: Result<Answer, Error>) -> u8 {
             Ok(())
         }
     };
-    match (printed, result) {
-        // The reader has closed the pipe, as head does.
-        (Err(error), _) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
-        (Err(error), _) => {
+    match printed {
+        // A reader that closes the pipe, as head does, changes nothing about the answer.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             eprintln!("svcrdmactl: standard output: {error}");
             error::Kind::Failed.status()
         }
-        (Ok(()), Ok(answer)) => answer.status,
-        (Ok(()), Err(error)) => error.kind.status(),
+        _ => result.map_or_else(|error| error.kind.status(), |answer| answer.status),
     }
 }

@@ -4,12 +4,12 @@
 //! arrived.
 
 use crate::{
-    cli::Run,
     error::{Error, Result},
     ffi::Region,
     message::{procedure, Answer, Message, Reply},
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
+    run::Run,
     target::Server,
     xdr::Words, //
 };

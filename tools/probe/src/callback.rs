@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn calls_are_no_replies() {
-        assert!(is_call(&rpc::null(7)));
+        assert!(is_call(&rpc::null(3, 7)));
         assert!(!is_call(&[0; 4]));
         assert!(!is_call(&Xdr::new().words(&[7, 1]).into_bytes()));
     }

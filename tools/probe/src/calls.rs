@@ -54,8 +54,8 @@ pub(crate) struct Answered {
     pub(crate) kind: Kind,
     /// The response time.
     pub(crate) time: Duration,
-    /// The grant in the reply.
-    pub(crate) credits: u32,
+    /// The time of the reply.
+    pub(crate) at: Instant,
 }
 
 /// The Calls of a connection.
@@ -255,7 +255,7 @@ impl<'a> Line<'a> {
         let mut message = Message::inline(xid, Vec::new());
         let kind = self.turns.next();
         match kind {
-            Kind::Null => message.body = rpc::null(xid),
+            Kind::Null => message.body = self.peer.null_rpc(xid),
             Kind::Read => {
                 let call = Compound::at(xid, &self.calls.file).read(offset, size);
                 message.body = call.finish().inline;
@@ -290,15 +290,14 @@ impl<'a> Line<'a> {
         let Some(call) = self.in_flight.remove(&reply.xid) else {
             return Err(Error::new(format!("unexpected answer: {reply:?}")));
         };
-        let time = call.sent.elapsed();
+        self.heard = Instant::now();
         self.calls.check(call.kind, &reply)?;
         self.granted.note(reply.credits);
-        self.heard = Instant::now();
         self.idle.push(call.slot);
         Ok(Some(Answered {
             kind: call.kind,
-            time,
-            credits: self.granted.last,
+            time: self.heard.duration_since(call.sent),
+            at: self.heard,
         }))
     }
 

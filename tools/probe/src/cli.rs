@@ -5,15 +5,14 @@
 use crate::{
     call::Call,
     conform::Conform,
-    error::Result,
     fuzz::Fuzz,
     gateway::Gateway,
     hoard::Hoard,
     idle::Idle,
     load::Load,
     manual::{Completion, Man},
-    output::{Format, Output},
     ping::Ping,
+    run::Run,
     share::Share,
     storm::Storm,
     vanish::Vanish, //
@@ -69,15 +68,6 @@ pub(crate) enum Command {
     Completion(Completion),
     #[command(hide = true)]
     Man(Man),
-}
-
-/// A command with its options.
-pub(crate) trait Run {
-    /// Returns the format of the results.
-    fn format(&self) -> Format;
-
-    /// Runs the command.
-    fn run(&self, output: &mut Output) -> Result;
 }
 
 impl Command {
@@ -187,6 +177,7 @@ mod tests {
             "gateway here --depth 0",
             "gateway here --clients 0",
             "gateway here --largest 0",
+            "gateway here --idle 0",
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}: {error}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Builds COMPOUNDs of NFS version 4.0 (RFC 7530) whose data is moved to chunks, and parses their
-//! results.
+//! Builds COMPOUNDs of NFS version 4 (RFC 7530, RFC 8881) whose data is moved to chunks, and parses
+//! their results.
 //!
 //! READ and WRITE use the special stateids of RFC 7530, section 9.1.4.3, so they need no client ID.
 
@@ -52,10 +52,10 @@ pub(crate) struct Compound {
 }
 
 impl Compound {
-    /// Starts a COMPOUND with PUTROOTFH.
-    pub(crate) fn at_root(xid: u32) -> Self {
-        // No tag, minor version 0.
-        let message = rpc::compound_call(xid).words(&[0, 0]);
+    /// Starts a COMPOUND of this minor version, which has no operation yet.
+    pub(crate) fn new(xid: u32, minor: u32) -> Self {
+        // No tag.
+        let message = rpc::compound_call(xid).words(&[0, minor]);
         Self {
             count_at: message.len(),
             message: message.word(0),
@@ -63,10 +63,14 @@ impl Compound {
             positions: Vec::new(),
             left_out: 0,
         }
-        .root()
     }
 
-    /// Starts a COMPOUND with the operations that look up `path`.
+    /// Starts a COMPOUND of minor version 0 with PUTROOTFH.
+    pub(crate) fn at_root(xid: u32) -> Self {
+        Self::new(xid, 0).root()
+    }
+
+    /// Starts a COMPOUND of minor version 0 with the operations that look up `path`.
     pub(crate) fn at(xid: u32, path: &str) -> Self {
         Self::at_root(xid).lookup(path)
     }
@@ -140,7 +144,7 @@ impl Compound {
     }
 
     /// Adds an operation.
-    fn operation(mut self, number: u32, arguments: impl FnOnce(Xdr) -> Xdr) -> Self {
+    pub(crate) fn operation(mut self, number: u32, arguments: impl FnOnce(Xdr) -> Xdr) -> Self {
         self.message = arguments(self.message.word(number));
         self.count += 1;
         self
@@ -153,6 +157,16 @@ impl Compound {
         self.left_out += (len as usize).next_multiple_of(4);
         self
     }
+}
+
+/// Builds a COMPOUND that READs `count` bytes of the file at `path`.
+pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
+    Compound::at(xid, path).read(0, count).finish().inline
+}
+
+/// Builds a COMPOUND that GETATTRs the type of the root.
+pub(crate) fn getattr(xid: u32) -> Vec<u8> {
+    Compound::at_root(xid).getattr().finish().inline
 }
 
 /// Returns the components of `path`.
@@ -178,6 +192,11 @@ impl<'a> Results<'a> {
         // The operations themselves show how many there are.
         let _count = words.word()?;
         Some(Self { words, status })
+    }
+
+    /// Returns the words of the current operation's result.
+    pub(crate) fn words(&mut self) -> &mut Words<'a> {
+        &mut self.words
     }
 
     /// Returns the status of the COMPOUND, which is that of its last operation.
@@ -271,6 +290,12 @@ mod tests {
         let end = Xdr::new().opaque(b"l").words(&[0, 0]).into_bytes();
         assert!(call.inline.ends_with(&end));
         assert_eq!(call.positions, [(call.inline.len() - end.len()) as u32]);
+    }
+
+    #[test]
+    fn getattr_ends_with_its_operations() {
+        let ends = Xdr::new().words(&[2, 24, 9, 1, 2]).into_bytes();
+        assert!(getattr(1).ends_with(&ends));
     }
 
     #[test]

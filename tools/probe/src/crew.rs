@@ -4,7 +4,7 @@
 
 use crate::{
     calls::{Calls, Course, Granted},
-    error::{Error, Result},
+    error::{Error, Outcome, Result},
     target::Target, //
 };
 use std::{
@@ -52,38 +52,49 @@ impl Crew {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Makes the Calls of all connections; `course` decides when the nth one makes its Calls.
+    /// Makes the Calls of all connections; each has a course, which decides when it makes them.
     /// Connects one after the other, because a server may refuse an address that has many requests
-    /// to connect at a time. Returns the grants of each connection.
-    pub(crate) fn run<C: Course>(
+    /// to connect at a time. Returns the grants and the course of each connection.
+    pub(crate) fn run<C: Course + Send>(
         &self,
         target: &Target,
         all: &[Calls],
-        course: impl Fn(usize) -> C + Sync,
-    ) -> Result<Vec<Granted>> {
-        let course = &course;
+        courses: Vec<C>,
+    ) -> Result<Vec<(Granted, C)>> {
         thread::scope(|scope| {
-            let start = |(nth, calls)| {
-                let running = scope.spawn(move || self.make(target, calls, course(nth)));
+            let start = |(nth, (calls, course))| {
+                let running = thread::Builder::new()
+                    .spawn_scoped(scope, move || self.make(target, calls, course))
+                    .map_err(|error| self.fail(Error::os("thread", error)))?;
                 while self.ready.load(Ordering::Relaxed) <= nth && !running.is_finished() {
                     thread::sleep(Duration::from_millis(1));
                 }
-                running
+                Ok(running)
             };
-            let running: Vec<_> = all.iter().enumerate().map(start).collect();
-            // All threads are joined before the first error is returned.
-            let done: Vec<Result<Granted>> = running.into_iter().map(joined).collect();
-            done.into_iter().collect()
+            let running = all.iter().zip(courses).enumerate().map(start);
+            let running: Vec<_> = running.collect();
+            // All threads are joined before an error is returned.
+            let joined = running.into_iter().map(|running| joined(running?));
+            all_of(joined.collect())
         })
     }
 
     /// Makes the Calls of one connection.
-    fn make(&self, target: &Target, calls: &Calls, mut course: impl Course) -> Result<Granted> {
+    fn make<C: Course>(
+        &self,
+        target: &Target,
+        calls: &Calls,
+        mut course: C,
+    ) -> Result<(Granted, C)> {
         let done = calls.make(target, &mut course);
-        if done.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        done
+        done.map(|granted| (granted, course))
+            .map_err(|error| self.fail(error))
+    }
+
+    /// Notes that a connection has failed. Returns its error.
+    fn fail(&self, error: Error) -> Error {
+        self.failed.store(true, Ordering::Relaxed);
+        error
     }
 }
 
@@ -96,6 +107,16 @@ impl Member<'_> {
             ready.fetch_add(1, Ordering::Relaxed);
         }
         ready.load(Ordering::Relaxed) == self.crew.connections
+    }
+}
+
+/// Returns all results, or the error that says most about the server: the first one of the server, or
+/// else the first one.
+fn all_of<T>(mut results: Vec<Result<T>>) -> Result<Vec<T>> {
+    let is_finding = |result: &Result<T>| Outcome::of(result) == Outcome::Finding;
+    match results.iter().position(is_finding) {
+        Some(nth) => results.swap_remove(nth).map(|_| Vec::new()),
+        None => results.into_iter().collect(),
     }
 }
 
@@ -120,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_of_the_server_counts_more_than_one_of_this_side() {
+        let local = || Err(Error::unavailable("no memory"));
+        let text = |results| all_of::<u8>(results).map_err(|error| error.to_string());
+        assert_eq!(text(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        assert_eq!(text(vec![Ok(1), local()]), Err("no memory".to_owned()));
+        let both = vec![local(), Ok(1), Err(Error::new("wrong"))];
+        assert_eq!(text(both), Err("wrong".to_owned()));
+    }
+
+    #[test]
     fn an_unreachable_server_fails_the_crew() {
         let crew = Crew::new(1);
         struct Never;
@@ -130,12 +161,9 @@ mod tests {
             fn answered(&mut self, _: crate::calls::Answered) {}
         }
         // TEST-NET-3 (RFC 5737): no RDMA device has a route to it.
-        let target = Target {
-            addr: ([203, 0, 113, 1], 20049).into(),
-            from: None,
-        };
+        let target = Target::new(([203, 0, 113, 1], 20049).into(), None);
         let calls = [Calls::null(1)];
-        assert!(crew.run(&target, &calls, |_| Never).is_err());
+        assert!(crew.run(&target, &calls, vec![Never]).is_err());
         assert!(crew.has_failed());
     }
 }

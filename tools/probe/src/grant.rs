@@ -6,7 +6,6 @@ use crate::{
     error::{Error, Result},
     message::{Answer, Message},
     peer::{Incoming, Peer, PATIENCE},
-    rpc,
 };
 
 /// The largest number of credits that the probe requests, as the Linux client does.
@@ -92,7 +91,7 @@ pub(crate) fn raise(peer: &mut Peer, calls: u32) -> Result<u32> {
 /// Builds a NULL Call that requests [`MOST`] credits.
 fn null(peer: &Peer) -> Message {
     let xid = peer.xid();
-    let mut message = Message::inline(xid, rpc::null(xid));
+    let mut message = Message::inline(xid, peer.null_rpc(xid));
     message.credits = MOST;
     message
 }

@@ -7,12 +7,12 @@
 //! WRITE holds its resources at the server until the connection ends.
 
 use crate::{
-    cli::Run,
     error::{Error, Result},
-    ffi,
     grant::{self, Window},
+    host,
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
+    run::Run,
     scenario::{whole, write_call},
     target::{Server, Target}, //
 };
@@ -84,8 +84,9 @@ struct Behaviour {
     /// Makes a GETATTR at the start of each connection, so that nfsd keeps it.
     is_valid: bool,
     tally: Tally,
-    /// Why the last attempt to connect has failed.
-    refusal: Mutex<Option<Error>>,
+    /// The failure that says most about the server: the first one of the server, or else the first one
+    /// of this side.
+    failure: Mutex<Option<Error>>,
 }
 
 /// Event counts over all peers.
@@ -144,7 +145,7 @@ impl Run for Hoard {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         let behaviour = Arc::new(self.behaviour()?);
         for _ in 0..self.count {
             let behaviour = Arc::clone(&behaviour);
@@ -169,19 +170,31 @@ impl Hoard {
             calls: self.calls,
             is_valid: self.valid,
             tally: Tally::default(),
-            refusal: Mutex::new(None),
+            failure: Mutex::new(None),
         })
     }
 }
 
 impl Behaviour {
-    /// Returns an error if there was no connection at all.
+    /// Returns an error if there was no WRITE at all.
     fn result(&self) -> Result {
-        if self.tally.connections.load(Ordering::Relaxed) > 0 {
+        if self.tally.calls.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        let refusal = self.refusal.lock().ok().and_then(|mut last| last.take());
-        Err(refusal.unwrap_or_else(|| Error::new("no connection was established in time")))
+        let failure = self.failure.lock().ok().and_then(|mut first| first.take());
+        Err(failure.unwrap_or_else(|| Error::new("no WRITE was sent in time")))
+    }
+
+    /// Notes a failure.
+    fn note(&self, error: Error) {
+        // A panic of another thread is reported by that.
+        let Ok(mut noted) = self.failure.lock() else {
+            return;
+        };
+        let says_more = |noted: &Error| error.is_finding() && !noted.is_finding();
+        if noted.as_ref().is_none_or(says_more) {
+            *noted = Some(error);
+        }
     }
 
     /// Opens one connection after another.
@@ -191,14 +204,14 @@ impl Behaviour {
                 Ok(peer) => {
                     Tally::count(&self.tally.connections);
                     // An error ends the connection just as the server does.
-                    let _ = self.hold(peer);
+                    if let Err(error) = self.hold(peer) {
+                        self.note(error);
+                    }
                     Tally::count(&self.tally.closed);
                 }
                 Err(error) => {
                     Tally::count(&self.tally.refused);
-                    if let Ok(mut last) = self.refusal.lock() {
-                        *last = Some(error);
-                    }
+                    self.note(error);
                     thread::sleep(PAUSE);
                 }
             }
@@ -247,6 +260,7 @@ impl Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{error::Outcome, ffi::Fake};
 
     #[test]
     fn a_tally_says_how_many() {
@@ -258,5 +272,32 @@ mod tests {
             tally.to_string(),
             "2 connections, 0 closed, 0 refused, 1 Calls, 0 answers"
         );
+    }
+
+    #[test]
+    fn without_a_write_the_failure_of_the_server_counts_most() {
+        let behaviour = |errors: Vec<Error>| {
+            let behaviour = Behaviour {
+                target: Target::new(Fake::addresses().to, None),
+                depth: 1,
+                size: 1,
+                over: 1,
+                calls: 0,
+                is_valid: false,
+                tally: Tally::default(),
+                failure: Mutex::new(None),
+            };
+            errors.into_iter().for_each(|error| behaviour.note(error));
+            behaviour
+        };
+        let local = || Error::unavailable("no memory");
+        let of = |errors| Outcome::of(&behaviour(errors).result());
+        assert_eq!(of(vec![local()]), Outcome::Untested);
+        let rejected = || Error::new("cannot connect");
+        assert_eq!(of(vec![local(), rejected(), local()]), Outcome::Finding);
+        assert_eq!(of(vec![]), Outcome::Finding);
+        let busy = behaviour(vec![rejected()]);
+        Tally::count(&busy.tally.calls);
+        assert_eq!(Outcome::of(&busy.result()), Outcome::Good);
     }
 }

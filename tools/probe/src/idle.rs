@@ -4,12 +4,12 @@
 //! standard input ends.
 
 use crate::{
-    cli::Run,
     error::{Error, Result},
-    ffi,
     grant,
+    host,
     output::{Format, Output},
     peer::{Params, Peer},
+    run::Run,
     target::Server, //
 };
 use clap::value_parser;
@@ -37,7 +37,7 @@ impl Run for Idle {
 
     fn run(&self, output: &mut Output) -> Result {
         let target = self.server.target()?;
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         let mut peers = Vec::new();
         for _ in 0..self.count {
             let mut peer = Peer::connect(&target, params(self.calls))?;

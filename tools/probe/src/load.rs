@@ -6,14 +6,12 @@
 
 use crate::{
     calls::{Answered, Calls, Course, Granted, Next},
-    cli::Run,
     crew::{Crew, Member},
-    error::Result,
+    error::{Error, Result},
     grant::MOST,
-    missing,
     mix::{Kind, Mix},
-    output::{Format, Output, Progress},
-    peer,
+    output::{progress, Format, Output},
+    run::Run,
     target::Server,
     times::Times, //
 };
@@ -21,12 +19,18 @@ use clap::value_parser;
 use serde_json::{json, Value};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        OnceLock,
+    },
     time::{Duration, Instant}, //
 };
 
 /// The interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(1);
+
+/// The most Calls that a connection takes at a time, of those that all connections together make.
+const SHARE: u64 = 64;
 
 /// Make Calls at a given depth, and print their rate and response times
 ///
@@ -87,84 +91,145 @@ enum Limit {
 }
 
 /// The measurement of all connections.
+///
+/// Each connection measures by itself, so that connections do not wait for each other: they share
+/// only numbers that rarely change.
 struct Measurement {
     crew: Crew,
+    mix: Mix,
     limit: Limit,
-    tally: Mutex<Tally>,
+    /// Calls that no connection has taken yet.
+    left: AtomicU64,
+    /// The time of the first Call.
+    begin: OnceLock<Instant>,
+    answers: Vec<Answers>,
 }
 
-/// The measurements so far.
-struct Tally {
-    /// Calls that were made.
-    made: u64,
-    /// The time of the first Call.
-    begin: Option<Instant>,
-    /// From the first Call to the last reply.
-    elapsed: Duration,
-    all: Times,
-    by_kind: BTreeMap<Kind, Times>,
-    progress: Progress,
-}
+/// The replies that one connection has got, which progress messages read. Each has a cache line of
+/// its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Answers(AtomicU64);
 
 /// The part of a connection.
 struct Part<'a> {
     measurement: &'a Measurement,
     member: Member<'a>,
+    /// Calls that this connection has taken and not made.
+    taken: u64,
+    answers: &'a Answers,
+    /// The time of the last reply.
+    end: Option<Instant>,
+    times: BTreeMap<Kind, Times>,
+}
+
+/// What all connections together have measured.
+struct Results {
+    /// From the first Call to the last reply.
+    elapsed: Duration,
+    all: Times,
+    by_kind: BTreeMap<Kind, Times>,
 }
 
 impl Measurement {
-    fn new(connections: usize, limit: Limit, mix: &Mix) -> Result<Self> {
-        let by_kind = mix.kinds().map(|kind| Ok((kind, Times::new()?)));
-        Ok(Self {
+    fn new(connections: usize, limit: Limit, mix: &Mix) -> Self {
+        let left = match limit {
+            Limit::Calls(count) => count,
+            Limit::Time(_) => 0,
+        };
+        Self {
             crew: Crew::new(connections),
+            mix: mix.clone(),
             limit,
-            tally: Mutex::new(Tally {
-                made: 0,
-                begin: None,
-                elapsed: Duration::ZERO,
-                all: Times::new()?,
-                by_kind: by_kind.collect::<Result<_>>()?,
-                progress: Progress::new(PROGRESS),
-            }),
+            left: left.into(),
+            begin: OnceLock::new(),
+            answers: (0..connections).map(|_| Answers::default()).collect(),
+        }
+    }
+
+    /// Returns the part of the nth connection.
+    fn part(&self, nth: usize) -> Result<Part<'_>> {
+        Ok(Part {
+            measurement: self,
+            member: self.crew.member(),
+            taken: 0,
+            answers: &self.answers[nth],
+            end: None,
+            times: empty(&self.mix)?,
         })
     }
 
-    /// Returns the part of a connection.
-    fn part(&self) -> Part<'_> {
-        Part {
-            measurement: self,
-            member: self.crew.member(),
-        }
+    /// Takes Calls for a connection to make. Returns 0 if none are left.
+    fn take(&self) -> u64 {
+        let rest = |left| Some(left - self.share(left));
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        self.share(taken.unwrap_or_default())
     }
 
-    /// Locks what was measured. Poisoning is ignored, as the panic of another thread is reported.
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
-    }
-}
-
-impl Tally {
-    /// Returns true if no more Calls are to be made.
-    fn is_over(&self, limit: Limit) -> bool {
-        match limit {
-            Limit::Calls(most) => self.made >= most,
-            Limit::Time(most) => self.begin.is_some_and(|begin| begin.elapsed() >= most),
-        }
+    /// Returns how many of the Calls that are left a connection takes at a time: the fewer the closer
+    /// the end is, so that all connections end together.
+    fn share(&self, left: u64) -> u64 {
+        (left / (4 * self.answers.len() as u64))
+            .clamp(1, SHARE)
+            .min(left)
     }
 
-    /// Returns the Calls per second.
-    fn rate(&self) -> f64 {
-        self.all.count() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    /// Returns true if the time is over.
+    fn is_over(&self, most: Duration) -> bool {
+        let begin = self.begin.get();
+        begin.is_some_and(|begin| begin.elapsed() >= most)
     }
 
     /// Describes how far the measurement is.
-    fn so_far(&self, limit: Limit) -> String {
-        let answers = self.all.count();
-        match limit {
+    fn so_far(&self) -> String {
+        let answers = self.answers.iter();
+        let answers: u64 = answers.map(|one| one.0.load(Ordering::Relaxed)).sum();
+        match self.limit {
             Limit::Calls(most) => format!("{answers} of {most} Calls"),
             Limit::Time(_) => format!("{answers} Calls"),
+        }
+    }
+
+    /// Merges what the connections have measured.
+    fn results(&self, parts: &[Part<'_>]) -> Result<Results> {
+        let mut by_kind = empty(&self.mix)?;
+        let mut all = Times::new()?;
+        for (kind, times) in parts.iter().flat_map(|part| &part.times) {
+            all.add_all(times)?;
+            if let Some(of_kind) = by_kind.get_mut(kind) {
+                of_kind.add_all(times)?;
+            }
+        }
+        let end = parts.iter().filter_map(|part| part.end).max();
+        let elapsed = end.zip(self.begin.get());
+        Ok(Results {
+            elapsed: elapsed.map_or(Duration::ZERO, |(end, begin)| end.duration_since(*begin)),
+            all,
+            by_kind,
+        })
+    }
+}
+
+/// Returns collections of times for each kind of Calls in `mix`.
+fn empty(mix: &Mix) -> Result<BTreeMap<Kind, Times>> {
+    mix.kinds().map(|kind| Ok((kind, Times::new()?))).collect()
+}
+
+impl Part<'_> {
+    /// Returns true if this connection may make another Call, which it then takes.
+    fn take(&mut self) -> bool {
+        match self.measurement.limit {
+            Limit::Time(most) => !self.measurement.is_over(most),
+            Limit::Calls(_) => {
+                if self.taken == 0 {
+                    self.taken = self.measurement.take();
+                }
+                let has_one = self.taken > 0;
+                self.taken = self.taken.saturating_sub(1);
+                has_one
+            }
         }
     }
 }
@@ -177,27 +242,26 @@ impl Course for Part<'_> {
         if !self.member.all_are_ready() {
             return Next::Wait;
         }
-        let mut tally = self.measurement.tally();
-        if tally.is_over(self.measurement.limit) {
+        if !self.take() {
             return Next::End;
         }
-        tally.begin.get_or_insert_with(Instant::now);
-        tally.made += 1;
+        self.measurement.begin.get_or_init(Instant::now);
         Next::Call
     }
 
     fn answered(&mut self, reply: Answered) {
-        let mut tally = self.measurement.tally();
-        let tally = &mut *tally;
-        tally.elapsed = tally.begin.map_or(Duration::ZERO, |begin| begin.elapsed());
-        tally.all.add(reply.time);
-        if let Some(times) = tally.by_kind.get_mut(&reply.kind) {
+        self.end = Some(reply.at);
+        if let Some(times) = self.times.get_mut(&reply.kind) {
             times.add(reply.time);
         }
-        let so_far = tally.so_far(self.measurement.limit);
-        tally
-            .progress
-            .tell(|| format!("{so_far}, {} credits", reply.credits));
+        self.answers.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Results {
+    /// Returns the Calls per second.
+    fn rate(&self) -> f64 {
+        self.all.count() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
@@ -207,21 +271,29 @@ impl Run for Load {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        peer::set_pause(self.pause);
         let limit = match self.duration {
             Some(seconds) => Limit::Time(Duration::from_secs(u64::from(seconds))),
             None => Limit::Calls(self.count),
         };
         let all = self.calls()?;
-        let measurement = Measurement::new(all.len(), limit, &self.kind)?;
-        let target = self.server.target()?;
-        let done = measurement.crew.run(&target, &all, |_| measurement.part());
-        let tally = measurement.tally();
-        let granted = done.map_err(|error| {
-            let text = format!("{error}, after {} with replies", tally.so_far(limit));
-            error.described(text)
-        })?;
-        print(output, &tally, &granted);
+        let measurement = Measurement::new(all.len(), limit, &self.kind);
+        let mut target = self.server.target()?;
+        target.pause = Duration::from_millis(self.pause);
+        let parts = (0..all.len()).map(|nth| measurement.part(nth));
+        let parts = parts.collect::<Result<Vec<Part<'_>>>>()?;
+        let done = progress(
+            PROGRESS,
+            || measurement.so_far(),
+            || measurement.crew.run(&target, &all, parts),
+        );
+        let (granted, parts): (Vec<Granted>, Vec<Part<'_>>) = done
+            .map_err(|error| {
+                let text = format!("{error}, after {} with replies", measurement.so_far());
+                error.described(text)
+            })?
+            .into_iter()
+            .unzip();
+        print(output, &measurement.results(&parts)?, &granted);
         Ok(())
     }
 }
@@ -231,7 +303,7 @@ impl Load {
     fn calls(&self) -> Result<Vec<Calls>> {
         let file = match &self.file {
             Some(file) => file.clone(),
-            None if self.kind.kinds().any(Kind::needs_file) => return Err(missing("file")),
+            None if self.kind.kinds().any(Kind::needs_file) => return Err(Error::missing("file")),
             None => String::new(),
         };
         let calls = |_| Calls {
@@ -248,25 +320,25 @@ impl Load {
 }
 
 /// Prints the results.
-fn print(output: &mut Output, tally: &Tally, granted: &[Granted]) {
-    let rate = tally.rate();
+fn print(output: &mut Output, results: &Results, granted: &[Granted]) {
+    let rate = results.rate();
     output.line(format_args!("{rate:.0} Calls per second"));
     for granted in granted {
         output.line(format_args!("credits: {granted}"));
     }
-    output.line(&tally.all);
-    if tally.by_kind.len() > 1 {
-        for (kind, times) in &tally.by_kind {
+    output.line(&results.all);
+    if results.by_kind.len() > 1 {
+        for (kind, times) in &results.by_kind {
             output.line(format_args!("{kind}: {times}"));
         }
     }
-    for line in tally.all.histogram() {
+    for line in results.all.histogram() {
         output.line(line);
     }
     output.set("calls_per_second", rate);
-    output.set("elapsed_ns", tally.elapsed.as_nanos() as u64);
-    output.set("times", tally.all.json());
-    let kinds = tally.by_kind.iter();
+    output.set("elapsed_ns", results.elapsed.as_nanos() as u64);
+    output.set("times", results.all.json());
+    let kinds = results.by_kind.iter();
     let kinds = kinds.map(|(kind, times)| (kind.to_string(), times.json()));
     output.set("kinds", Value::Object(kinds.collect()));
     let credits = granted.iter().map(|granted| {
@@ -283,49 +355,64 @@ mod tests {
     use super::*;
 
     fn measurement(connections: usize, limit: Limit) -> Measurement {
-        let mix = "read,write".parse().unwrap();
-        Measurement::new(connections, limit, &mix).unwrap()
+        Measurement::new(connections, limit, &"read,write".parse().unwrap())
     }
 
     fn reply(kind: Kind) -> Answered {
         Answered {
             kind,
             time: Duration::from_micros(5),
-            credits: 8,
+            at: Instant::now(),
         }
     }
 
     #[test]
     fn all_connections_together_make_the_count() {
-        let measurement = measurement(2, Limit::Calls(3));
-        let (mut one, mut other) = (measurement.part(), measurement.part());
-        assert_eq!((one.next(0), other.next(0)), (Next::Wait, Next::Call));
-        assert_eq!((one.next(0), one.next(1)), (Next::Call, Next::Call));
-        assert_eq!((one.next(2), other.next(1)), (Next::End, Next::End));
+        for count in [1, 3, 1000, 100_000] {
+            let measurement = measurement(2, Limit::Calls(count));
+            let mut parts = [0, 1].map(|nth| measurement.part(nth).unwrap());
+            assert_eq!(parts[0].next(0), Next::Wait);
+            let mut made = [0, 0];
+            let mut running = true;
+            while running {
+                running = false;
+                for (part, made) in parts.iter_mut().zip(&mut made) {
+                    if part.next(0) == Next::Call {
+                        *made += 1;
+                        running = true;
+                    }
+                }
+            }
+            assert_eq!(made.iter().sum::<u64>(), count);
+            assert!(made[0].abs_diff(made[1]) <= SHARE, "{made:?} of {count}");
+        }
     }
 
     #[test]
     fn the_clock_starts_with_the_first_call() {
         let measurement = measurement(1, Limit::Time(Duration::ZERO));
-        let mut part = measurement.part();
-        assert!(measurement.tally().begin.is_none());
+        let mut part = measurement.part(0).unwrap();
+        assert!(measurement.begin.get().is_none());
         assert_eq!(part.next(0), Next::Call);
         assert_eq!(part.next(1), Next::End);
         part.answered(reply(Kind::Read));
-        assert!(measurement.tally().elapsed > Duration::ZERO);
+        let results = measurement.results(&[part]).unwrap();
+        assert!(results.elapsed > Duration::ZERO);
+        let none = measurement.results(&[]).unwrap();
+        assert_eq!(none.elapsed, Duration::ZERO);
     }
 
     #[test]
-    fn kinds_are_measured_apart() {
-        let measurement = measurement(1, Limit::Calls(9));
-        let mut part = measurement.part();
-        assert_eq!(part.next(0), Next::Call);
-        [Kind::Read, Kind::Read, Kind::Write]
-            .into_iter()
-            .for_each(|kind| part.answered(reply(kind)));
-        let tally = measurement.tally();
-        let of = |kind| tally.by_kind.get(&kind).map(Times::count);
+    fn measurements_are_merged_by_kind() {
+        let measurement = measurement(2, Limit::Calls(9));
+        let mut parts = [0, 1].map(|nth| measurement.part(nth).unwrap());
+        for (nth, kind) in [(0, Kind::Read), (1, Kind::Read), (1, Kind::Write)] {
+            parts[nth].answered(reply(kind));
+        }
+        assert_eq!(measurement.so_far(), "3 of 9 Calls");
+        let results = measurement.results(&parts).unwrap();
+        let of = |kind| results.by_kind.get(&kind).map(Times::count);
         assert_eq!((of(Kind::Read), of(Kind::Write)), (Some(2), Some(1)));
-        assert_eq!(tally.so_far(measurement.limit), "3 of 9 Calls");
+        assert_eq!(results.all.count(), 3);
     }
 }

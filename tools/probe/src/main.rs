@@ -3,9 +3,9 @@
 //! rpcrdma-probe: an RPC-over-RDMA client that builds its messages itself and can violate the
 //! protocol on purpose.
 //!
-//! Each command has its own file or folder, with a struct of its options; [`cli`] lists them. The
-//! commands share [`peer`] (a connection), [`message`] (the transport header), [`rpc`] (RPC Calls)
-//! and [`ffi`] (librdmacm and libibverbs).
+//! Each command has its own file or folder, with a struct of its options that is [`run`]; [`cli`]
+//! lists them. The commands share [`peer`] (a connection), [`message`] (the transport header), [`rpc`]
+//! (RPC Calls), [`compound`] (those of NFS version 4) and [`ffi`] (librdmacm and libibverbs).
 
 #![deny(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod fuzz;
 mod gateway;
 mod grant;
 mod hoard;
+mod host;
 mod idle;
 mod load;
 mod manual;
@@ -33,6 +34,7 @@ mod params;
 mod peer;
 mod ping;
 mod rpc;
+mod run;
 mod scenario;
 mod session;
 mod share;
@@ -42,10 +44,11 @@ mod target;
 mod times;
 mod vanish;
 mod xdr;
+mod xids;
 
 use crate::{
     cli::Cli,
-    error::{Error, Outcome},
+    error::Outcome,
     output::Output, //
 };
 use clap::Parser;
@@ -58,15 +61,5 @@ fn main() -> ExitCode {
     let mut output = Output::new(name, command.format());
     let result = command.run(&mut output);
     output.finish(&result);
-    match result.map_err(|error| error.outcome()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Outcome::Finding) => ExitCode::from(1),
-        Err(Outcome::Usage) => ExitCode::from(2),
-        Err(Outcome::Untested) => ExitCode::from(3),
-    }
-}
-
-/// Returns the error for a missing option `name`.
-fn missing(name: &str) -> Error {
-    Error::usage(format!("--{name} is required"))
+    ExitCode::from(Outcome::of(&result).status())
 }

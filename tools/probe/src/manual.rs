@@ -3,9 +3,10 @@
 //! `completion` and `man`, for packages.
 
 use crate::{
-    cli::{Cli, Run},
+    cli::Cli,
     error::{Error, Result},
-    output::{Format, Output}, //
+    output::{Format, Output},
+    run::Run, //
 };
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -5,11 +5,13 @@
 //! A command passes each result to [`Output::line`] and to [`Output::set`]. The format decides which
 //! of them is printed.
 
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use serde_json::{Map, Value};
 use std::{
     fmt::Display,
     io::{self, IsTerminal},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
     time::{Duration, Instant}, //
 };
 
@@ -98,17 +100,10 @@ impl Output {
     /// Returns the document.
     fn document(&self, result: &Result) -> Value {
         let mut fields = self.fields.clone();
-        let error = result.as_ref().err();
-        let outcome = match error.map(|error| error.outcome()) {
-            None => "good",
-            Some(Outcome::Finding) => "finding",
-            Some(Outcome::Usage) => "usage",
-            Some(Outcome::Untested) => "untested",
-        };
         fields.insert("schema".to_owned(), SCHEMA.into());
         fields.insert("command".to_owned(), self.command.into());
-        fields.insert("outcome".to_owned(), outcome.into());
-        let error = error.map(|error| error.to_string());
+        fields.insert("outcome".to_owned(), Outcome::of(result).name().into());
+        let error = result.as_ref().err().map(Error::to_string);
         fields.insert("error".to_owned(), error.into());
         Value::Object(fields)
     }
@@ -142,10 +137,30 @@ impl Progress {
     }
 }
 
+/// Does `work`. Meanwhile prints `message` in each interval, on standard error if that is a terminal.
+pub(crate) fn progress<T>(
+    every: Duration,
+    message: impl Fn() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    thread::scope(|scope| {
+        // Dropped when the work is done.
+        let (_working, done) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while done.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{}", message());
+            }
+        });
+        work()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
     use serde_json::json;
 
     #[test]

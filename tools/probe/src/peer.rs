@@ -3,21 +3,19 @@
 //! A client with one connection, which sends messages and receives answers.
 
 use crate::{
+    compound,
     error::{Error, Result},
     ffi::{Completion, Endpoint, Event, Region, Wakeup, Window},
     message::{Answer, Message},
     params::offer,
     rpc,
-    target::Target, //
+    target::Target,
+    xids::OwnXids, //
 };
 use std::{
     collections::VecDeque,
-    hash::{BuildHasher, Hasher, RandomState},
+    io::ErrorKind,
     os::fd::BorrowedFd,
-    sync::{
-        atomic::{AtomicU32, AtomicU64, Ordering},
-        LazyLock,
-    },
     thread,
     time::{Duration, Instant}, //
 };
@@ -32,20 +30,6 @@ const PORTS: u32 = 8;
 
 /// The length of the longest message that a peer can send, in bytes.
 pub(crate) const LONGEST: usize = 8192;
-
-/// The pause after a connection is established, in milliseconds.
-static PAUSE: AtomicU64 = AtomicU64::new(0);
-
-/// The next XID. XIDs start at a random number and are unique among all connections, because a
-/// server may take a Call with a known XID for a retransmission and repeat its old reply.
-static NEXT_XID: LazyLock<AtomicU32> =
-    LazyLock::new(|| AtomicU32::new(RandomState::new().build_hasher().finish() as u32));
-
-/// Makes all peers pause after their connection is established: some drivers miss a message that
-/// arrives immediately.
-pub(crate) fn set_pause(milliseconds: u64) {
-    PAUSE.store(milliseconds, Ordering::Relaxed);
-}
 
 /// The work request ID of Sends. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
@@ -80,6 +64,9 @@ pub(crate) struct Peer {
     endpoint: Endpoint,
     params: Params,
     private_data: Vec<u8>,
+    xids: OwnXids,
+    /// The NFS version of NULL Calls.
+    null_version: u32,
     next_slot: usize,
     /// The number of Sends in flight.
     sending: usize,
@@ -95,7 +82,7 @@ impl Peer {
             Event::Established(data) => data,
             event => return Err(Error::new(format!("cannot connect: {event:?}"))),
         };
-        thread::sleep(Duration::from_millis(PAUSE.load(Ordering::Relaxed)));
+        thread::sleep(to.pause);
         Ok(peer)
     }
 
@@ -106,7 +93,7 @@ impl Peer {
 
     fn request_once(to: &Target, params: Params) -> Result<Self> {
         let depth = params.receives.max(params.sends);
-        let endpoint = Endpoint::open(to, params.ack_timeout, depth, PATIENCE)?;
+        let endpoint = Endpoint::open(to.addresses, params.ack_timeout, depth, PATIENCE)?;
         let size = params.receive_size * depth as usize;
         let peer = Self {
             inbox: endpoint.region(size)?,
@@ -114,6 +101,8 @@ impl Peer {
             endpoint,
             params,
             private_data: Vec::new(),
+            xids: to.xids.own(),
+            null_version: to.null_version,
             next_slot: 0,
             sending: 0,
             kept: VecDeque::new(),
@@ -177,14 +166,12 @@ impl Peer {
 
     /// Returns a new XID.
     pub(crate) fn xid(&self) -> u32 {
-        NEXT_XID.fetch_add(1, Ordering::Relaxed)
+        self.xids.take()
     }
 
     /// Allocates memory that the server may read and write.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
-        let region = self.endpoint.region(len);
-        // This failure says nothing about the server.
-        region.map_err(|error| Error::unavailable(error.to_string()))
+        self.endpoint.region(len)
     }
 
     /// Allocates memory with a handle that the server may invalidate, if the device supports memory
@@ -197,7 +184,7 @@ impl Peer {
         self.sending += 1;
         match self.wait_sent()? {
             true => Ok(Some(window)),
-            false => Err(Error::new("a memory window cannot be bound")),
+            false => Err(Error::unavailable("a memory window cannot be bound")),
         }
     }
 
@@ -236,10 +223,32 @@ impl Peer {
         let offset = self.next_slot % slots * LONGEST;
         self.next_slot += 1;
         self.outbox.write(offset, bytes)?;
-        self.endpoint
-            .post_send(SEND, &self.outbox, offset, bytes.len(), key)?;
+        let posted = self
+            .endpoint
+            .post_send(SEND, &self.outbox, offset, bytes.len(), key);
+        posted.map_err(|error| self.send_error(error))?;
         self.sending += 1;
         Ok(())
+    }
+
+    /// Returns the error of a Send that cannot be posted. Drivers have different errors for a connection
+    /// that has ended, which is no error of this side.
+    fn send_error(&mut self, error: Error) -> Error {
+        loop {
+            match self.wait_for_more(Instant::now()) {
+                Ok(Wakeup::Timeout) | Err(_) => break,
+                Ok(wakeup) => self.kept.push_back(wakeup),
+            }
+        }
+        let has_ended = self.kept.iter().any(|wakeup| match wakeup {
+            Wakeup::Completion(done) => done.status != 0,
+            Wakeup::Event(_) => true,
+            Wakeup::Timeout => false,
+        });
+        match has_ended {
+            true => Error::os("ibv_post_send", ErrorKind::NotConnected.into()),
+            false => error,
+        }
     }
 
     /// Sends a message that invalidates the server's memory registration with this key.
@@ -344,19 +353,25 @@ impl Peer {
 
     /// Makes a NULL Call, which must succeed. Returns the granted credits.
     pub(crate) fn null(&mut self) -> Result<u32> {
-        self.call("NULL", rpc::null, None)
+        let xid = self.xid();
+        self.call("NULL", xid, self.null_rpc(xid), None)
     }
 
     /// Makes a GETATTR of the root, which must succeed. It validates the peer, so nfsd keeps the
     /// connection. Returns the granted credits.
     pub(crate) fn getattr(&mut self) -> Result<u32> {
-        self.call("GETATTR", rpc::getattr, Some(0))
+        let xid = self.xid();
+        self.call("GETATTR", xid, compound::getattr(xid), Some(0))
+    }
+
+    /// Builds a NULL Call, of a version that the server supports.
+    pub(crate) fn null_rpc(&self, xid: u32) -> Vec<u8> {
+        rpc::null(self.null_version, xid)
     }
 
     /// Makes the Call `name`, whose results must begin with `first`. Returns the granted credits.
-    fn call(&mut self, name: &str, body: fn(u32) -> Vec<u8>, first: Option<u32>) -> Result<u32> {
-        let xid = self.xid();
-        match self.exchange(&Message::inline(xid, body(xid)))? {
+    fn call(&mut self, name: &str, xid: u32, body: Vec<u8>, first: Option<u32>) -> Result<u32> {
+        match self.exchange(&Message::inline(xid, body))? {
             Incoming::Answer(Answer::Reply(reply))
                 if rpc::outcome(xid, &reply.body) == rpc::Outcome::Success(first) =>
             {
@@ -374,5 +389,30 @@ impl Peer {
     /// Destroys the queue pair, after which nothing that the server sends is answered.
     pub(crate) fn destroy_qp(&mut self) {
         self.endpoint.destroy_qp();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::Outcome, ffi::Fake};
+
+    /// Returns the outcome of a Send that the driver refuses, on a connection that has ended or not.
+    fn refused(has_ended: bool) -> Outcome {
+        let fake = Fake::new();
+        let target = Target::new(Fake::addresses().to, None);
+        let mut peer = Peer::connect(&target, Params::default()).unwrap();
+        if has_ended {
+            fake.disconnect();
+        }
+        fake.fail("post_send");
+        let sent = peer.send_bytes(&[0; 4]);
+        Outcome::of(&sent)
+    }
+
+    #[test]
+    fn a_send_fails_because_of_the_server_if_the_connection_has_ended() {
+        assert_eq!(refused(true), Outcome::Finding);
+        assert_eq!(refused(false), Outcome::Untested);
     }
 }

@@ -3,10 +3,10 @@
 //! `ping`: connects, makes NULL Calls, and prints the connection parameters and the response times.
 
 use crate::{
-    cli::Run,
     error::Result,
     output::{Format, Output},
     peer::{Params, Peer},
+    run::Run,
     target::Server,
     times::Times, //
 };
@@ -46,7 +46,7 @@ impl Run for Ping {
             "connected to {} in {took:?}",
             self.server.host()
         ));
-        output.set("address", target.addr.to_string());
+        output.set("address", target.addresses.to.to_string());
         output.set("connect_ns", took.as_nanos() as u64);
         agreement(output, peer.private_data());
         let (times, credits) = measure(&mut peer, self.count)?;

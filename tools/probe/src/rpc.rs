@@ -9,17 +9,12 @@
 //! [`crate::compound`] builds the COMPOUNDs that read and write files.
 
 use crate::{
-    compound::Compound,
     error::{Error, Result},
     xdr::{Words, Xdr}, //
 };
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The RPC program number of NFS.
 const NFS: u32 = 100_003;
-
-/// The NFS version of NULL Calls.
-static NULL_VERSION: AtomicU32 = AtomicU32::new(3);
 
 /// SUCCESS: the Call was executed.
 pub(crate) const SUCCESS: u32 = 0;
@@ -50,15 +45,9 @@ fn root() -> Xdr {
     Xdr::new().word(1).opaque(&body.into_bytes())
 }
 
-/// Builds a NULL Call.
-pub(crate) fn null(xid: u32) -> Vec<u8> {
-    let version = NULL_VERSION.load(Ordering::Relaxed);
+/// Builds a NULL Call of this NFS version.
+pub(crate) fn null(version: u32, xid: u32) -> Vec<u8> {
     call(xid, version, 0, no_credential()).into_bytes()
-}
-
-/// Makes all further NULL Calls use NFS version 4, as a server may lack version 3.
-pub(crate) fn null_by_version_4() {
-    NULL_VERSION.store(4, Ordering::Relaxed);
 }
 
 /// Builds a Call of NFS version 3, up to its arguments.
@@ -87,19 +76,9 @@ pub(crate) fn write(xid: u32, count: u32) -> Reduced {
     }
 }
 
-/// Builds a COMPOUND of NFS version 4.0, up to its arguments.
+/// Builds a COMPOUND of NFS version 4, up to its arguments.
 pub(crate) fn compound_call(xid: u32) -> Xdr {
     call(xid, 4, 1, root())
-}
-
-/// Builds a COMPOUND of NFS version 4.0 that READs `count` bytes of the file at `path`.
-pub(crate) fn read(xid: u32, path: &str, count: u32) -> Vec<u8> {
-    Compound::at(xid, path).read(0, count).finish().inline
-}
-
-/// Builds a COMPOUND of NFS version 4.0 that GETATTRs the type of the root.
-pub(crate) fn getattr(xid: u32) -> Vec<u8> {
-    Compound::at_root(xid).getattr().finish().inline
 }
 
 /// The outcome of a Call.
@@ -155,12 +134,6 @@ mod tests {
         assert_eq!(outcome(7, &ok.clone().into_bytes()), Outcome::Success(None));
         assert_eq!(outcome(8, &ok.into_bytes()), Outcome::Failure);
         assert_eq!(outcome(7, &[]), Outcome::Failure);
-    }
-
-    #[test]
-    fn getattr_ends_with_its_operations() {
-        let ends = Xdr::new().words(&[2, 24, 9, 1, 2]).into_bytes();
-        assert!(getattr(1).ends_with(&ends));
     }
 
     #[test]

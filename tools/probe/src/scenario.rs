@@ -3,11 +3,11 @@
 //! Takes peers to a [`Stage`], where they stop or disappear.
 
 use crate::{
+    compound,
     error::{Error, Result},
     ffi::{Endpoint, Event, Region, Wakeup},
     grant,
     message::Message,
-    missing,
     params,
     peer::{self, Params, Peer, PATIENCE},
     rpc,
@@ -132,7 +132,7 @@ impl Scenario {
     }
 
     fn response_once(&self) -> Result<Remains> {
-        let endpoint = Endpoint::open_half(&self.target, PATIENCE)?;
+        let endpoint = Endpoint::open_half(self.target.addresses, PATIENCE)?;
         endpoint.connect(&params::offer(&Params::default()))?;
         match endpoint.wait(PATIENCE)? {
             // On iWARP the connection is established without an acknowledgement.
@@ -146,7 +146,7 @@ impl Scenario {
     fn call(&self, params: Params) -> Result<Remains> {
         let mut peer = Peer::connect(&self.target, params)?;
         let xid = peer.xid();
-        peer.send(&Message::inline(xid, rpc::null(xid)))?;
+        peer.send(&Message::inline(xid, peer.null_rpc(xid)))?;
         peer.wait_sent()?;
         Ok(alone(peer))
     }
@@ -162,7 +162,7 @@ impl Scenario {
         let mut memory = peer.region(CHUNK)?;
         let message = write_call(&mut peer, whole(&memory));
         peer.send(&message)?;
-        take_away(&mut memory, turn);
+        take_away(&mut memory, turn)?;
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
@@ -192,14 +192,14 @@ impl Scenario {
     /// Makes a READ of the file into memory that is revoked meanwhile. `offer` adds the memory to
     /// the message as a chunk.
     fn read_file(&self, turn: usize, offer: fn(&mut Message, Segment)) -> Result<Remains> {
-        let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
+        let file = self.file.as_deref().ok_or_else(|| Error::missing("file"))?;
         let mut peer = self.peer()?;
         let mut memory = peer.region(CHUNK)?;
         let xid = peer.xid();
-        let mut message = Message::inline(xid, rpc::read(xid, file, READ));
+        let mut message = Message::inline(xid, compound::read(xid, file, READ));
         offer(&mut message, whole(&memory));
         peer.send(&message)?;
-        take_away(&mut memory, turn);
+        take_away(&mut memory, turn)?;
         Ok(Remains::Peer(Box::new(peer), Some(memory)))
     }
 
@@ -227,7 +227,7 @@ impl Scenario {
         let mut peer = Peer::connect(&self.target, no_receives())?;
         for _ in 0..ERRORS {
             let xid = peer.xid();
-            let mut message = Message::inline(xid, rpc::null(xid));
+            let mut message = Message::inline(xid, peer.null_rpc(xid));
             message.procedure = 5;
             if !unread(&mut peer, &message)? || !peer.wait_sent()? {
                 break;
@@ -237,7 +237,7 @@ impl Scenario {
     }
 
     fn no_receive_reads(&self) -> Result<Remains> {
-        let file = self.file.as_deref().ok_or_else(|| missing("file"))?;
+        let file = self.file.as_deref().ok_or_else(|| Error::missing("file"))?;
         let params = Params {
             sends: READS,
             ..no_receives()
@@ -246,7 +246,7 @@ impl Scenario {
         let memory = peer.region(LARGE_READ as usize)?;
         for _ in 0..self.calls {
             let xid = peer.xid();
-            let mut message = Message::inline(xid, rpc::read(xid, file, LARGE_READ));
+            let mut message = Message::inline(xid, compound::read(xid, file, LARGE_READ));
             message.writes = vec![vec![whole(&memory)]];
             // The server closes the connection if these are more Calls than credits.
             if !unread(&mut peer, &message)? {
@@ -259,7 +259,7 @@ impl Scenario {
     fn long_send(&self) -> Result<Remains> {
         let mut peer = self.peer()?;
         let xid = peer.xid();
-        let mut body = rpc::null(xid);
+        let mut body = peer.null_rpc(xid);
         // As long as the inline threshold allows; NULL ignores what follows.
         body.resize(4096 - 28, 0);
         peer.send(&Message::inline(xid, body))?;
@@ -314,11 +314,11 @@ impl Scenario {
     }
 
     fn invalidation(&self) -> Result<Remains> {
-        let key = self.key.ok_or_else(|| missing("key"))?;
+        let key = self.key.ok_or_else(|| Error::missing("key"))?;
         let mut peer = self.peer()?;
         peer.null()?;
         let xid = peer.xid();
-        peer.send_invalidating(&Message::inline(xid, rpc::null(xid)), key)?;
+        peer.send_invalidating(&Message::inline(xid, peer.null_rpc(xid)), key)?;
         peer.wait_sent()?;
         Ok(alone(peer))
     }
@@ -345,7 +345,7 @@ fn unread(peer: &mut Peer, message: &Message) -> Result<bool> {
 fn unread_calls(peer: &mut Peer, calls: u32) -> Result<()> {
     for _ in 0..calls {
         let xid = peer.xid();
-        if !unread(peer, &Message::inline(xid, rpc::null(xid)))? {
+        if !unread(peer, &Message::inline(xid, peer.null_rpc(xid)))? {
             break;
         }
     }
@@ -380,7 +380,7 @@ pub(crate) fn write_call(peer: &mut Peer, segment: Segment) -> Message {
 
 /// Revokes `memory` after `turn` milliseconds, modulo 8: before, during or after the server's
 /// access.
-fn take_away(memory: &mut Region, turn: usize) {
+fn take_away(memory: &mut Region, turn: usize) -> Result<()> {
     thread::sleep(Duration::from_millis(turn as u64 % 8));
-    memory.revoke();
+    memory.revoke()
 }

@@ -9,13 +9,13 @@
 
 use crate::{
     calls::{Answered, Calls, Course, Next},
-    cli::Run,
     crew::{Crew, Member},
     error::Result,
     grant::MOST,
     mix::{Kind, Mix},
     output::{Format, Output},
     peer::PATIENCE,
+    run::Run,
     target::Server, //
 };
 use clap::value_parser;
@@ -126,7 +126,8 @@ impl Run for Share {
             ..Race::default()
         };
         let target = self.server.target()?;
-        race.crew.run(&target, &all, |nth| race.part(nth == 0))?;
+        let parts = (0..all.len()).map(|nth| race.part(nth == 0));
+        race.crew.run(&target, &all, parts.collect())?;
         let of = |answers: &AtomicUsize| answers.load(Ordering::Relaxed);
         let (small, large) = (of(&race.small), of(&race.large));
         output.line(format_args!("{small} small, {large} large"));
@@ -170,7 +171,7 @@ impl Race {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn race(connections: usize, count: usize) -> Race {
         Race {
@@ -184,7 +185,7 @@ mod tests {
         Answered {
             kind: Kind::Read,
             time: Duration::ZERO,
-            credits: 8,
+            at: Instant::now(),
         }
     }
 

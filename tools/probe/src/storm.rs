@@ -8,13 +8,15 @@
 //! host.
 
 use crate::{
-    cli::Run,
+    compound,
     error::{Error, Result},
-    ffi::{self, Event},
+    ffi::Event,
+    host,
     message::{Answer, Message},
     output::{Format, Output},
     peer::{Incoming, Params, Peer},
     rpc,
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
@@ -81,6 +83,17 @@ enum Failure {
     Local,
 }
 
+impl Failure {
+    /// Returns the failure of an attempt that has ended with `error`.
+    fn of(error: &Error) -> Self {
+        match error.is_finding() {
+            true if error.is_not_connected() => Self::Closed,
+            true => Self::Unanswered,
+            false => Self::Local,
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -110,6 +123,8 @@ struct Tally {
     answered: usize,
     /// Connections that failed after the last retry.
     given_up: usize,
+    /// Those of `given_up` whose last attempt failed on this side.
+    failed_here: usize,
     /// Connections that ended after their last answer, before this side closed them.
     lost: usize,
     /// Failed attempts.
@@ -121,11 +136,19 @@ impl Tally {
     fn add(mut self, other: Self) -> Self {
         self.answered += other.answered;
         self.given_up += other.given_up;
+        self.failed_here += other.failed_here;
         self.lost += other.lost;
         for (failure, count) in other.failures {
             *self.failures.entry(failure).or_default() += count;
         }
         self
+    }
+
+    /// Adds a failed attempt, the last one of its connection or not.
+    fn note(&mut self, failure: Failure, is_last: bool) {
+        *self.failures.entry(failure).or_default() += 1;
+        self.given_up += usize::from(is_last);
+        self.failed_here += usize::from(is_last && failure == Failure::Local);
     }
 
     /// Returns an error unless `count` connections were answered and kept.
@@ -137,10 +160,10 @@ impl Tally {
             "{} of {count} connections were answered, {} of them were lost",
             self.answered, self.lost
         );
-        let is_local = self.lost == 0 && self.failures.keys().all(|&f| f == Failure::Local);
-        Err(match is_local {
-            true => Error::unavailable(text),
-            false => Error::new(text),
+        // The last attempt of a connection decides.
+        Err(match (self.lost, self.given_up - self.failed_here) {
+            (0, 0) => Error::unavailable(text),
+            _ => Error::new(text),
         })
     }
 
@@ -200,7 +223,7 @@ impl Run for Storm {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         let crowd = Crowd {
             target: self.server.target()?,
             calls: self.calls,
@@ -279,37 +302,38 @@ impl Crowd {
     /// Makes a connection, with retries.
     fn persist(&self, tally: &mut Tally) -> Option<Peer> {
         for failures in 0..=RETRIES {
-            match self.attempt() {
+            let failure = match self.attempt() {
                 Ok(peer) => {
                     tally.answered += 1;
                     return Some(peer);
                 }
-                Err(failure) => *tally.failures.entry(failure).or_default() += 1,
-            }
-            if failures < RETRIES {
+                Err(failure) => failure,
+            };
+            let is_last = failures == RETRIES;
+            tally.note(failure, is_last);
+            if !is_last {
                 thread::sleep(pause(failures));
             }
         }
-        tally.given_up += 1;
         None
     }
 
     /// Tries once to make a connection and its Calls.
     fn attempt(&self) -> std::result::Result<Peer, Failure> {
-        let local = |error: Error| {
+        let failed = |error: Error| {
             eprintln!("rpcrdma-probe storm: {error}");
-            Failure::Local
+            Failure::of(&error)
         };
-        let mut peer = Peer::request(&self.target, Params::default()).map_err(local)?;
-        match peer.event().map_err(local)? {
+        let mut peer = Peer::request(&self.target, Params::default()).map_err(failed)?;
+        match peer.event().map_err(failed)? {
             Event::Established(_) => (),
             Event::Rejected(_) => return Err(Failure::Rejected),
             _ => return Err(Failure::Unreachable),
         }
         for _ in 0..self.calls {
             let xid = peer.xid();
-            let message = Message::inline(xid, rpc::getattr(xid));
-            match peer.exchange(&message).map_err(local)? {
+            let message = Message::inline(xid, compound::getattr(xid));
+            match peer.exchange(&message).map_err(failed)? {
                 Incoming::Answer(answer) if is_success(xid, &answer) => (),
                 Incoming::Answer(_) => return Err(Failure::Refused),
                 Incoming::Closed => return Err(Failure::Closed),
@@ -321,8 +345,10 @@ impl Crowd {
 
     /// Closes all of `peers`. Their resources are released when this returns.
     fn leave(&self, mut peers: Vec<Peer>) -> Tally {
-        let is_lost =
-            |peer: &mut Peer| peer.receive(Duration::ZERO).ok() != Some(Incoming::Silence);
+        let is_lost = |peer: &mut Peer| match peer.receive(Duration::ZERO) {
+            Ok(incoming) => incoming != Incoming::Silence,
+            Err(error) => error.is_finding(),
+        };
         let lost = peers.iter_mut().map(is_lost).filter(|&lost| lost).count();
         match self.end {
             // An error or a missing event means that the connection is already gone.
@@ -375,6 +401,7 @@ fn print_connected(output: &mut Output, tally: &Tally, took: Duration) {
 mod tests {
     use super::*;
     use crate::error::Outcome;
+    use std::io::ErrorKind;
 
     #[test]
     fn shares_make_the_whole() {
@@ -403,6 +430,7 @@ mod tests {
         let one = |failure, given_up| Tally {
             answered: 2,
             given_up,
+            failed_here: 0,
             lost: 1,
             failures: BTreeMap::from([(failure, 3)]),
         };
@@ -415,19 +443,45 @@ mod tests {
         assert_eq!(Tally::default().failed(), "none");
     }
 
+    /// Returns the outcome for two connections that were answered and one whose attempts failed so.
+    fn outcome(failures: &[Failure], lost: usize) -> Outcome {
+        let mut tally = Tally {
+            answered: 2,
+            lost,
+            ..Tally::default()
+        };
+        for (nth, &failure) in failures.iter().enumerate() {
+            tally.note(failure, nth == failures.len() - 1);
+        }
+        Outcome::of(&tally.result(3))
+    }
+
     #[test]
     fn failures_of_this_side_say_nothing_about_the_server() {
-        let failed = |failure, lost| Tally {
-            answered: 2,
-            given_up: 1,
-            lost,
-            failures: BTreeMap::from([(failure, 11)]),
+        assert_eq!(outcome(&[Failure::Local], 0), Outcome::Untested);
+        assert_eq!(outcome(&[Failure::Local], 1), Outcome::Finding);
+        assert_eq!(outcome(&[Failure::Rejected], 0), Outcome::Finding);
+        let last_local = [Failure::Rejected, Failure::Local];
+        assert_eq!(outcome(&last_local, 0), Outcome::Untested);
+        let last_rejected = [Failure::Local, Failure::Rejected];
+        assert_eq!(outcome(&last_rejected, 0), Outcome::Finding);
+        // A retry was successful.
+        let mut tally = Tally {
+            answered: 3,
+            ..Tally::default()
         };
-        let outcome = |tally: Tally| tally.result(3).map_err(|error| error.outcome());
-        assert_eq!(outcome(failed(Failure::Local, 0)), Err(Outcome::Untested));
-        assert_eq!(outcome(failed(Failure::Local, 1)), Err(Outcome::Finding));
-        assert_eq!(outcome(failed(Failure::Rejected, 0)), Err(Outcome::Finding));
-        assert_eq!(failed(Failure::Rejected, 0).result(2).ok(), Some(()));
+        tally.note(Failure::Rejected, false);
+        assert_eq!(Outcome::of(&tally.result(3)), Outcome::Good);
+    }
+
+    #[test]
+    fn a_server_that_never_answers_has_failed() {
+        let silent = Error::new("the connection had no event in time");
+        assert_eq!(Failure::of(&silent), Failure::Unanswered);
+        let gone = Error::os("call", ErrorKind::NotConnected.into());
+        assert_eq!(Failure::of(&gone), Failure::Closed);
+        let local = Error::os("call", ErrorKind::OutOfMemory.into());
+        assert_eq!(Failure::of(&local), Failure::Local);
     }
 
     #[test]

@@ -4,10 +4,15 @@
 
 use crate::{
     error::{Error, Result},
-    ffi,
-    output::Format, //
+    ffi::Addresses,
+    host,
+    output::Format,
+    xids::Xids, //
 };
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::{
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    time::Duration, //
+};
 
 /// The port of NFS over RPC-over-RDMA (RFC 8267, section 9).
 const PORT: u16 = 20049;
@@ -38,12 +43,28 @@ pub(crate) struct Server {
     format: Format,
 }
 
-/// A server's address, and the local address to connect from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A server, and what all connections to it share.
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
-    pub(crate) addr: SocketAddr,
-    /// Without one, the route determines it.
-    pub(crate) from: Option<IpAddr>,
+    pub(crate) addresses: Addresses,
+    /// The pause after a connection is established: some drivers miss a message that arrives
+    /// immediately.
+    pub(crate) pause: Duration,
+    /// The NFS version of NULL Calls.
+    pub(crate) null_version: u32,
+    pub(crate) xids: Xids,
+}
+
+impl Target {
+    /// Returns the server at `to`.
+    pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
+        Self {
+            addresses: Addresses { to, from },
+            pause: Duration::ZERO,
+            null_version: 3,
+            xids: Xids::new(),
+        }
+    }
 }
 
 impl Server {
@@ -64,14 +85,13 @@ impl Server {
     /// Returns an error for a host that is not on a network of this host, unless the user allows it.
     pub(crate) fn target(&self) -> Result<Target> {
         let addr = lookup(&self.host, self.is_ipv6())?;
-        if !self.allow_remote && !ffi::is_attached(addr.ip())? {
+        if !self.allow_remote && !host::is_attached(addr.ip())? {
             return Err(Error::unavailable(format!(
                 "{} is not on a network of this host: use --allow-remote to reach it",
                 self.host
             )));
         }
-        let from = self.from;
-        Ok(Target { addr, from })
+        Ok(Target::new(addr, self.from))
     }
 
     /// Returns whether only IPv6 or only IPv4 addresses fit; `None` if both do.
@@ -161,7 +181,7 @@ mod tests {
             from,
             ..server("127.0.0.1")
         };
-        assert_eq!(target.target().unwrap().from, from);
+        assert_eq!(target.target().unwrap().addresses.from, from);
     }
 
     #[test]

@@ -33,6 +33,12 @@ impl Times {
         self.0.saturating_record(nanoseconds(time));
     }
 
+    /// Adds all times of another collection.
+    pub(crate) fn add_all(&mut self, other: &Self) -> Result {
+        let added = self.0.add(&other.0);
+        added.map_err(|error| Error::unavailable(format!("histogram: {error}")))
+    }
+
     /// Returns the number of times.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
@@ -154,6 +160,16 @@ mod tests {
             times.to_string(),
             "1 Calls, 1.2 us shortest, 1.2 us p50, 1.2 us p99, 1.2 us p99.9, 1.2 us longest"
         );
+    }
+
+    #[test]
+    fn collections_are_added() {
+        let mut sum = times([Duration::from_micros(1)]);
+        sum.add_all(&times([Duration::from_micros(9), 2 * LONGEST]))
+            .unwrap();
+        assert_eq!(sum.count(), 3);
+        assert!(is_near(sum.shortest(), 1000));
+        assert!(is_near(sum.percentile(50.0), 9000));
     }
 
     #[test]

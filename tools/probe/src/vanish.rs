@@ -5,10 +5,10 @@
 //! The peers are divided into groups of the same kind, and threads process one group after another.
 
 use crate::{
-    cli::Run,
-    error::{Error, Result},
+    error::{Error, Outcome, Result},
     idle::{holding, wait_for_end},
     output::{Format, Output},
+    run::Run,
     scenario::{Remains, Scenario, READS},
     stage::{Choice, Stage},
     target::Server, //
@@ -203,14 +203,16 @@ fn plan(stages: &[Stage], hows: &[How], count: usize, most: usize) -> Vec<Group>
 fn run_all(leave: &Leave, groups: Vec<Group>, parallel: u32) -> Result<()> {
     let queue = Mutex::new(groups.into_iter());
     let failure = Mutex::new(None);
+    let fail = |error| {
+        lock(&queue).by_ref().for_each(drop);
+        lock(&failure).get_or_insert(error);
+    };
+    let work = || work(leave, &queue).unwrap_or_else(fail);
     thread::scope(|scope| {
         for _ in 0..parallel {
-            scope.spawn(|| {
-                if let Err(error) = work(leave, &queue) {
-                    lock(&queue).by_ref().for_each(drop);
-                    lock(&failure).get_or_insert(error);
-                }
-            });
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
+                return fail(Error::os("thread", error));
+            }
         }
     });
     failure.into_inner().ok().flatten().map_or(Ok(()), Err)
@@ -224,10 +226,8 @@ fn work(leave: &Leave, queue: &Mutex<vec::IntoIter<Group>>) -> Result<()> {
         let Some(group) = lock(queue).next() else {
             return Ok(());
         };
-        leave(group, &mut silent).map_err(|error| {
-            let text = format!("{}, {}: {error}", group.stage, group.how);
-            error.described(text)
-        })?;
+        leave(group, &mut silent)
+            .map_err(|error| error.within(format_args!("{}, {}", group.stage, group.how)))?;
     }
 }
 
@@ -304,7 +304,17 @@ fn wait_for_hold(child: &mut Child) -> Result<()> {
     if line.starts_with("holding") {
         return Ok(());
     }
-    Err(Error::new("the child ended before it was killed"))
+    let status = child.wait().map_err(|error| Error::os("wait", error))?;
+    Err(ended(status.code()))
+}
+
+/// Returns the error of a child that ended with `status` before it was killed.
+fn ended(status: Option<i32>) -> Error {
+    let text = "the child ended before it was killed";
+    match Outcome::of_status(status) {
+        Outcome::Finding => Error::new(text),
+        _ => Error::unavailable(text),
+    }
 }
 
 #[cfg(test)]
@@ -318,6 +328,13 @@ mod tests {
             assert_eq!(groups.iter().map(|group| group.count).sum::<usize>(), count);
             assert!(groups.iter().all(|group| (1..=most).contains(&group.count)));
         }
+    }
+
+    #[test]
+    fn a_child_that_fails_on_this_side_says_nothing_about_the_server() {
+        assert_eq!(ended(Some(1)).outcome(), Outcome::Finding);
+        assert_eq!(ended(Some(3)).outcome(), Outcome::Untested);
+        assert_eq!(ended(None).outcome(), Outcome::Untested);
     }
 
     #[test]

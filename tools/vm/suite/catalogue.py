@@ -8,21 +8,22 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import qemu
 import vm
 
 from suite.header import Header
 from suite.settings import DEBUG, Settings
 from suite.test import Machine, Test
 
-TESTS = vm.TOP / "tools/vm/tests"
-BENCH = vm.TOP / "tools/vm/bench"
+TESTS = qemu.TOP / "tools/vm/tests"
+BENCH = qemu.TOP / "tools/vm/bench"
 # Of a test whose header has no limit.
 TEST_LIMIT = 180
 BENCH_LIMIT = 900
 
-DEBUG_SIZE = vm.Size(3072, 2)
+DEBUG_SIZE = qemu.Size(3072, 2)
 # Of the client's VM where only the server's has the debug kernel.
-CLIENT_SIZE = vm.Size(vm.Size().mem, 2)
+CLIENT_SIZE = qemu.Size(qemu.Size().mem, 2)
 
 # Name, seconds, command.
 TOOLS = [
@@ -35,6 +36,9 @@ HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
     ("build.guard", 60, ["scripts/tests/guard"]),
     ("build.maintainer", 60, ["scripts/tests/maintainer"]),
+    ("build.version", 60, ["scripts/tests/version"]),
+    ("build.repository", 120, ["scripts/tests/repository"]),
+    ("build.sign-module", 120, ["scripts/tests/sign-module"]),
     ("build.rust-analyzer", 300, ["scripts/tests/rust-project"]),
     ("build.htmldocs", 300, ["scripts/htmldocs"]),
     ("check.imports", 60, ["scripts/check-imports"]),
@@ -57,6 +61,7 @@ HOST = [
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
+    ("package.pages", 1500, []),
     ("package.device", 900, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
@@ -70,8 +75,8 @@ SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
 ]
 BUILD_DEB = "build.deb"
 # Those of HOST that examine the module that was built.
-OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
-REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
+OF_MODULE = {"build.install", "build.sign-module", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
+REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 
 
 def builds(settings: Settings) -> list[Test]:
@@ -127,6 +132,7 @@ def host_tests(settings: Settings) -> list[Test]:
         for name, limit, command in HOST
     ]
     tests += [Test(f"build.refuse-{case}", 60, ("scripts/tests/refuse", case)) for case in REFUSALS]
+    tests.append(Test("build.packages", 60, ("scripts/tests/packages",), needs=frozenset({BUILD_DEB})))
     return tests + [package_test(*each, settings) for each in PACKAGES]
 
 
@@ -164,7 +170,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
     return Test(
         path.name if kernel == settings.home else f"{path.name}@{kernel}",
         header.number("limit", limit),
-        (f"/src/{path.relative_to(vm.TOP)}",),
+        (f"/src/{path.relative_to(qemu.TOP)}",),
         vms,
         env,
         needs_of(vms, settings),
@@ -175,7 +181,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
 
 def machines(header: Header, kernel: str, settings: Settings) -> tuple[Machine, ...]:
     """Returns the VMs that a test asks for."""
-    size = vm.Size(header.number("mem", vm.Size().mem), header.number("cpus", vm.Size().cpus))
+    size = qemu.Size(header.number("mem", qemu.Size().mem), header.number("cpus", qemu.Size().cpus))
     server = Machine(kernel, DEBUG_SIZE if kernel == DEBUG else size)
     if header.number("vms", 1) == 1:
         return (server,)

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import qemu
 import vm
 
 from suite.processes import Processes
@@ -47,7 +48,7 @@ class Executor:
 
     @property
     def slow(self) -> float:
-        return self.settings.slow * (1 if vm.use_kvm() else EMULATED_SLOW)
+        return self.settings.slow * (1 if qemu.use_kvm() else EMULATED_SLOW)
 
     def run(self, test: Test) -> Result:
         """Runs the test; its log files are in a folder of its name."""
@@ -83,8 +84,8 @@ class Executor:
             client=next(((self.images[client.kernel], client.size) for client in clients), None),
         )
         result = vm.run(self.images[server.kernel], job)
-        results = out / f"vm{job.vms}/out"
-        return Ended(result.status, result.why, results / "log", result.repeats + said_flaky(results / "flaky"))
+        said = (line for number in range(1, job.vms + 1) for line in said_flaky(out / f"vm{number}/out/flaky"))
+        return Ended(result.status, result.why, out / f"vm{job.vms}/out/log", (*result.repeats, *said))
 
     def _judge(self, test: Test, ended: Ended, seconds: float) -> Result:
         if not ended.why and ended.status == 0:
@@ -101,7 +102,7 @@ class Executor:
 
 
 def said_flaky(path: Path) -> tuple[str, ...]:
-    """Returns what the test itself has repeated: the lines that `flaky` of guest.sh has written."""
+    """Returns what the test itself has repeated: the lines that `flaky` of verdicts.sh has written."""
     try:
         return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import qemu
 import vm
 
 from suite import catalogue
@@ -25,7 +26,7 @@ from suite.settings import Settings
 from suite.slots import Slots, slots_here
 from suite.test import Machine, Test
 
-LOGS = vm.TOP / "build/logs"
+LOGS = qemu.TOP / "build/logs"
 KEEP_RUNS = 10
 # More than the tables of a benchmark.
 BENCH_LINES = 1000
@@ -99,7 +100,7 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
     run.all(builds)
     for each in images.values():
         each.find_module()
-    if not vm.use_kvm():
+    if not qemu.use_kvm():
         add_snapshots(images, machines, processes, slots)
     run.all(others)
     print(f"logs in {logs}")
@@ -123,12 +124,12 @@ def make_logs() -> Path:
 
 def skips() -> frozenset[str]:
     """Returns the tests that tools/vm/skips lists."""
-    lines = (vm.TOP / "tools/vm/skips").read_text(encoding="utf-8").splitlines()
+    lines = (qemu.TOP / "tools/vm/skips").read_text(encoding="utf-8").splitlines()
     return frozenset(line.split("#")[0].strip() for line in lines) - {""}
 
 
 def end_when_interrupted(processes: Processes) -> None:
-    """Ends at SIGINT and SIGTERM without waiting. VMs end with us, see vm.die_with_parent."""
+    """Ends at SIGINT and SIGTERM without waiting. VMs end with us, see qemu.die_with_parent."""
 
     def end(*_: object) -> None:
         processes.end_all()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-import vm
+import qemu
 
 
 class Processes:
@@ -40,12 +40,12 @@ class Processes:
         with self._lock:
             process = subprocess.Popen(
                 command,
-                cwd=vm.TOP,
+                cwd=qemu.TOP,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                preexec_fn=vm.die_with_parent,  # noqa: PLW1509
+                preexec_fn=qemu.die_with_parent,  # noqa: PLW1509
             )
             self._running.add(process.pid)
         try:

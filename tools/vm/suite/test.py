@@ -7,7 +7,7 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import vm
+import qemu
 
 from suite.settings import DEBUG, Settings
 
@@ -19,7 +19,7 @@ class Machine(NamedTuple):
     """The kernel and the size of a VM."""
 
     kernel: str
-    size: vm.Size
+    size: qemu.Size
 
 
 @dataclass(frozen=True)

@@ -217,12 +217,32 @@ fn persist(system: &System, names: &[String]) -> Result<Answer> {
         let is_kept = setting.name != RELEASE && (!all || value != setting.default());
         is_kept.then_some((setting.name, value))
     });
-    let before = system.root.read(KEPT).unwrap_or_default();
+    let before = content_of(system, KEPT)?;
     let is_replaced = |name: &str| all || chosen.iter().any(|setting| setting.name == name);
     let content = with_settings(&before, is_replaced, &to_keep.collect());
     let kept = settings_in(&content);
+    let overruled = overruled(system, &kept)?;
     write(system, &content)?;
-    Ok(persisted(&overruled(system, &kept), &kept))
+    Ok(persisted(&overruled, &kept))
+}
+
+/// Returns the content of a file of sysctl(8), which is empty if there is no such file.
+///
+/// # Errors
+///
+/// If the file cannot be read or is not UTF-8. Its lines would be lost if it were taken for empty.
+fn content_of(system: &System, file: &str) -> Result<String> {
+    match fs::read_to_string(system.root.path(file)) {
+        Ok(content) => Ok(content),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(String::new()),
+            io::ErrorKind::PermissionDenied => Err(Error::unknown(
+                "no-rights",
+                format!("{file} cannot be read: run this as root"),
+            )),
+            _ => Err(Error::failed("unreadable", format!("{file}: {error}"))),
+        },
+    }
 }
 
 /// Returns the lines of a file of sysctl(8), with `settings` instead of those that are replaced.
@@ -314,7 +334,7 @@ fn settings_in(content: &str) -> BTreeMap<String, String> {
 
 /// Returns files that are applied after ours and set the same settings to other values. sysctl(8)
 /// reads the files in the order of their names, and /etc/sysctl.conf last.
-fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Vec<(String, String)> {
+fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for folder in FOLDERS {
         let names = system.root.names(folder).unwrap_or_default();
@@ -326,12 +346,12 @@ fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Vec<(String, S
     files.push("/etc/sysctl.conf".to_owned());
     let mut found = Vec::new();
     for file in files {
-        let content = system.root.read(&file).unwrap_or_default();
+        let content = content_of(system, &file)?;
         for (name, value) in settings_in(&content) {
             if ours.get(&name).is_some_and(|our| *our != value) {
                 found.push((file.clone(), name));
             }
         }
     }
-    found
+    Ok(found)
 }

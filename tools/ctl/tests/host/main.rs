@@ -8,6 +8,7 @@ mod golden;
 mod host;
 mod load;
 mod metrics;
+mod pipe;
 mod report;
 mod settings;
 mod tables;

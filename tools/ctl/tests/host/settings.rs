@@ -203,3 +203,51 @@ fn what_cannot_be_kept_changes_nothing() {
         .exits(3)
         .complains("svcrdma is not loaded");
 }
+
+#[test]
+fn files_that_cannot_be_read_are_not_taken_for_empty() {
+    let host = Host::serving();
+    // A comment in Latin-1.
+    let others = b"# f\xfcr Kunden\nvm.swappiness = 1\n";
+    std::fs::write(host.path(KEPT), others).expect("a file");
+    host.run(&["settings", "persist"])
+        .exits(1)
+        .complains("/etc/sysctl.d/90-svcrdma.conf: ");
+    assert_eq!(std::fs::read(host.path(KEPT)).expect("the file"), others);
+
+    host.remove(KEPT);
+    host.write(KEPT, "vm.swappiness = 1\n");
+    let mode = |bits| {
+        let permissions = std::fs::Permissions::from_mode(bits);
+        std::fs::set_permissions(host.path(KEPT), permissions).expect("permissions");
+    };
+    mode(0o200);
+    host.run_as_user(&["settings", "persist"])
+        .exits(3)
+        .complains("/etc/sysctl.d/90-svcrdma.conf cannot be read: run this as root");
+    mode(0o644);
+    assert_eq!(host.read(KEPT), "vm.swappiness = 1\n");
+
+    // A later file may overrule the settings, so it is read before anything is written.
+    std::fs::create_dir(host.path("etc/sysctl.d/95-other.conf")).expect("a folder");
+    host.run(&["settings", "persist"])
+        .exits(1)
+        .complains("/etc/sysctl.d/95-other.conf: ");
+    assert_eq!(host.read(KEPT), "vm.swappiness = 1\n");
+}
+
+#[test]
+fn the_example_of_the_package_is_the_file_that_is_written() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../debian/examples")
+        .join(KEPT.trim_start_matches("etc/"));
+    let example = std::fs::read_to_string(&examples).expect("the example");
+    let host = Host::serving();
+    host.write(KEPT, &example);
+    host.run(&["settings", "persist"]).exits(0);
+    let kept = host.read(KEPT);
+    assert_eq!(
+        kept,
+        format!("{example}sunrpc.svcrdma.stall_seconds = 77\n")
+    );
+}

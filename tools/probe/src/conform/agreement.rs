@@ -7,15 +7,16 @@
 //! inline if the Reply fits, and with ERR_CHUNK otherwise.
 
 use super::{
+    bench::{require, Bench},
     calls::chunk,
     memory::Memory,
-    row::{require, Bench, Row}, //
+    row::Row, //
 };
 use crate::{
+    compound,
     error::{Error, Result},
     message::{procedure, Answer, Message},
     peer::{Incoming, Params, Peer},
-    rpc,
 };
 use svcrdma_proto::cm;
 
@@ -51,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
             for before in [1, 4, 7, 9, 20, 48] {
                 let data = [&[0xf6; 48][..before], &[0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]].concat();
                 replies(b, &data, 4096)
-                    .map_err(|error| Error::new(format!("behind {before} bytes: {error}")))?;
+                    .map_err(|error| error.within(format_args!("behind {before} bytes")))?;
             }
             Ok(())
         },
@@ -125,7 +126,7 @@ fn size_codes(bench: &Bench<'_>) -> Result {
     for code in (0..=u8::MAX).filter(is_tried) {
         let data = [0xf6, 0xab, 0x0e, 0x18, 1, 0, code, code];
         let size = (u32::from(code) + 1) * 1024;
-        replies(bench, &data, size).map_err(|error| Error::new(format!("code {code}: {error}")))?;
+        replies(bench, &data, size).map_err(|error| error.within(format_args!("code {code}")))?;
     }
     Ok(())
 }
@@ -165,7 +166,7 @@ fn replies(bench: &Bench<'_>, private_data: &[u8], size: u32) -> Result {
 /// for an ERR_CHUNK.
 fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> {
     let xid = peer.xid();
-    let message = Message::inline(xid, rpc::read(xid, file, count));
+    let message = Message::inline(xid, compound::read(xid, file, count));
     match peer.exchange(&message)? {
         Incoming::Answer(Answer::Reply(reply)) if reply.body.len() > count as usize => {
             Ok(Some(HEADER + reply.body.len() as u32))
@@ -187,7 +188,9 @@ fn no_reads(bench: &Bench<'_>) -> Result {
     let xid = peer.xid();
     let mut message = Message::inline(xid, Vec::new());
     message.procedure = procedure::NOMSG;
-    let segments = Memory::of(&peer)?.filled(&rpc::null(xid), &[rpc::null(xid).len() as u32])?;
+    let call = peer.null_rpc(xid);
+    let mut memory = Memory::of(&peer)?;
+    let segments = memory.filled(&call, &[call.len() as u32])?;
     message.reads = chunk(0, &segments);
     match peer.exchange(&message)? {
         Incoming::Answer(Answer::ErrChunk { .. }) => peer.null().map(drop),
@@ -205,7 +208,7 @@ fn caller(bench: &Bench<'_>) -> Result<(Peer, u32)> {
 /// Makes a NULL Call in a message of `size` bytes.
 fn long_call(peer: &mut Peer, size: u32) -> Result<Incoming> {
     let xid = peer.xid();
-    let mut bytes = Message::inline(xid, rpc::null(xid)).encode();
+    let mut bytes = Message::inline(xid, peer.null_rpc(xid)).encode();
     bytes.resize(size as usize, 0);
     peer.send_bytes(&bytes)?;
     peer.answer_to(xid)

@@ -2,13 +2,16 @@
 
 //! Rows about callbacks: Calls that the server makes to the client (RFC 8167).
 
-use super::row::{require, Bench, Row};
+use super::{
+    bench::{require, Bench},
+    row::Row, //
+};
 use crate::{
     callback,
     error::{Error, Result},
     message::{error_code, procedure, Answer, Message, Reply, VERSION},
     peer::{Incoming, Params, Peer, PATIENCE},
-    rpc, session,
+    session,
     xdr::{Words, Xdr},
 };
 use std::time::{Duration, Instant};
@@ -354,7 +357,7 @@ pub(super) fn still_served(
     mut other: impl FnMut(&mut Peer, &Reply) -> Result,
 ) -> Result {
     let xid = peer.xid();
-    peer.send(&Message::inline(xid, rpc::null(xid)))?;
+    peer.send(&Message::inline(xid, peer.null_rpc(xid)))?;
     loop {
         match peer.receive(PATIENCE)? {
             Incoming::Answer(Answer::Reply(reply)) if reply.xid == xid => return Ok(()),

@@ -3,10 +3,12 @@
 //! Rows about Read chunks: their contents must reach their places in the Call.
 
 use super::{
+    bench::{begin, expect_quiet, reply_to, require, Bench},
     headers::OTHER_XID,
     memory::{pattern, Memory},
-    messages::{Props, LENGTH, MISFIT},
-    row::{begin, expect_quiet, reply_to, require, Bench, Check, Needs, Row},
+    messages::{LENGTH, MISFIT},
+    props::Props,
+    row::{Check, Needs, Row},
     seen::{self, Seen},
 };
 use crate::{
@@ -73,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
         source: "RFC 8166, 3.5.3",
         needs: Needs::Nothing,
         check: Check::Answer(&[Seen::ErrChunk], |p| {
-            let mut message = Message::inline(p.xid, rpc::null(p.xid));
+            let mut message = Message::inline(p.xid, p.null(p.xid));
             message.reads = chunk(0, &[p.segment(40)]);
             message.encode()
         }),
@@ -81,11 +83,11 @@ pub(super) const ROWS: &[Row] = &[
     Row::choice(
         "RFC 8166, 4.5.2",
         "position-zero chunk with another XID",
-        |b| in_chunk(b, OTHER_XID, |xid| rpc::null(xid ^ 1)),
+        |b| in_chunk(b, OTHER_XID, |peer, xid| peer.null_rpc(xid ^ 1)),
     ),
     Row::script("RFC 8166, 4.5.2", "position-zero chunk with a reply", |b| {
         for direction in [1, 2, u32::MAX] {
-            in_chunk(b, &[Seen::ErrChunk], |xid| {
+            in_chunk(b, &[Seen::ErrChunk], |_, xid| {
                 Xdr::new().words(&[xid, direction, 0, 0, 0, 0]).into_bytes()
             })?;
         }
@@ -132,7 +134,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "Read chunk longer than its memory",
         source: "RFC 8166, 4.5.3",
         needs: Needs::Nothing,
-        check: Check::Answer(&[Seen::Closed], beyond_memory),
+        check: Check::Answer(&[Seen::Closed], |p| p.beyond_memory()),
     },
     Row {
         name: "Call as long as the server takes",
@@ -185,7 +187,7 @@ fn write(
 /// Accepts that the server supports fewer chunks, if it answers accordingly.
 fn written_or_refused(written: Result) -> Result {
     match written {
-        Err(error) if error.is_unavailable() => Ok(()),
+        Err(error) if error.is_declined() => Ok(()),
         written => written,
     }
 }
@@ -214,11 +216,15 @@ fn position_zero(bench: &Bench<'_>, lens: &[u32], cut: &[u32]) -> Result {
 
 /// Sends this RPC message in a position-zero Read chunk and checks that the server's reaction is
 /// one of `want`. Returns the reaction.
-fn in_chunk(bench: &Bench<'_>, want: &[Seen], body: impl Fn(u32) -> Vec<u8>) -> Result<Seen> {
+fn in_chunk(
+    bench: &Bench<'_>,
+    want: &[Seen],
+    body: impl Fn(&Peer, u32) -> Vec<u8>,
+) -> Result<Seen> {
     let mut peer = bench.peer()?;
     let mut memory = Memory::of(&peer)?;
     let xid = peer.xid();
-    let body = body(xid);
+    let body = body(&peer, xid);
     let mut message = Message::inline(xid, Vec::new());
     message.procedure = procedure::NOMSG;
     message.reads = chunk(0, &memory.filled(&body, &[2, body.len() as u32 - 2])?);
@@ -360,23 +366,13 @@ fn refused(bench: &Bench<'_>, want: &[Seen], segments: &[(i64, u32)]) -> Result<
     let memory = peer.region(4096)?;
     let xid = peer.xid();
     let props = Props {
+        peer: &peer,
         xid,
         memory: &memory,
         file: bench.file(),
     };
     let bytes = props.write(64, segments);
-    seen::send(&mut peer, &bytes, want)
-        .map_err(|error| Error::new(format!("{segments:?}: {error}")))
-}
-
-/// Builds a WRITE whose chunk ends beyond the registered memory.
-fn beyond_memory(props: &Props<'_>) -> Vec<u8> {
-    let call = rpc::write(props.xid, 8192);
-    let mut message = Message::inline(props.xid, call.inline);
-    let mut segment = props.segment(8192);
-    segment.offset += props.memory.len() as u64 - 4096;
-    message.reads = chunk(call.position, &[segment]);
-    message.encode()
+    seen::send(&mut peer, &bytes, want).map_err(|error| error.within(format_args!("{segments:?}")))
 }
 
 /// Makes a NULL Call that is `more` bytes longer than the limit. Returns the answer.
@@ -386,7 +382,7 @@ fn long_null(bench: &Bench<'_>, more: u32) -> Result<Incoming> {
     let len = bench.call_limit.unwrap_or_default() + more;
     // The server ignores what follows the Call.
     let region = peer.region(len as usize)?;
-    region.write(0, &rpc::null(xid))?;
+    region.write(0, &peer.null_rpc(xid))?;
     let mut message = Message::inline(xid, Vec::new());
     message.procedure = procedure::NOMSG;
     let segment = Segment {

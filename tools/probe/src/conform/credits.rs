@@ -2,12 +2,14 @@
 
 //! Rows about credits (RFC 8166, section 3.3.1).
 
-use super::row::{reply_to, require, Bench, Row};
+use super::{
+    bench::{reply_to, require, Bench},
+    row::Row, //
+};
 use crate::{
     error::{Error, Result},
     message::{procedure, Answer, Message, VERSION},
     peer::{Incoming, Params, Peer, PATIENCE},
-    rpc,
     xdr::Xdr,
 };
 use std::collections::HashSet;
@@ -33,7 +35,12 @@ pub(super) const ROWS: &[Row] = &[
         for (version, procedure) in [(2, procedure::MSG), (VERSION, NO_PROCEDURE)] {
             let xid = peer.xid();
             let head = [xid, version, 1, procedure, 0, 0, 0];
-            peer.send_bytes(&Xdr::new().words(&head).raw(&rpc::null(xid)).into_bytes())?;
+            peer.send_bytes(
+                &Xdr::new()
+                    .words(&head)
+                    .raw(&peer.null_rpc(xid))
+                    .into_bytes(),
+            )?;
             match peer.answer_to(xid)? {
                 Incoming::Answer(answer) if answer.credits() > Some(0) => (),
                 other => return Err(Error::new(format!("unexpected {other:?}"))),
@@ -49,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
             let granted = null(&mut peer, ASKED)?;
             require(granted > 1, "one credit is too few for this row")?;
             let xid = peer.xid();
-            let mut message = Message::inline(xid, rpc::null(xid));
+            let mut message = Message::inline(xid, peer.null_rpc(xid));
             message.credits = 1;
             message.procedure = NO_PROCEDURE;
             match peer.exchange(&message)? {
@@ -82,7 +89,7 @@ pub(super) const MOST: u32 = 128;
 /// Makes a NULL Call that requests `asked` credits. Returns the grant.
 pub(super) fn null(peer: &mut Peer, asked: u32) -> Result<u32> {
     let xid = peer.xid();
-    let mut message = Message::inline(xid, rpc::null(xid));
+    let mut message = Message::inline(xid, peer.null_rpc(xid));
     message.credits = asked;
     reply_to(peer, &message).map(|reply| reply.credits)
 }
@@ -99,7 +106,7 @@ fn at_once(bench: &Bench<'_>, more: u32) -> Result<bool> {
     let mut in_flight = HashSet::new();
     for _ in 0..granted + more {
         let xid = peer.xid();
-        let mut message = Message::inline(xid, rpc::null(xid));
+        let mut message = Message::inline(xid, peer.null_rpc(xid));
         message.credits = MOST;
         match peer.send(&message) {
             Ok(()) => in_flight.insert(xid),

@@ -3,9 +3,10 @@
 //! Rows about Calls of both sides in flight at the same time (RFC 8167).
 
 use super::{
+    bench::{require, Bench},
     callbacks::{another, called, gather, still_served, success},
     credits::{self, MOST},
-    row::{require, Bench, Row},
+    row::Row,
 };
 use crate::{
     callback,
@@ -23,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         |b| {
             let (mut peer, callback) = called(b)?;
             let xid = callback.xid;
-            peer.send(&Message::inline(xid, rpc::null(xid)))?;
+            peer.send(&Message::inline(xid, peer.null_rpc(xid)))?;
             match peer.answer_to(xid)? {
                 Incoming::Answer(Answer::Reply(reply)) if is_success(&reply) => (),
                 other => return Err(Error::new(format!("no reply but {other:?}"))),
@@ -59,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
             let mut in_flight = HashSet::new();
             for _ in 0..granted {
                 let xid = peer.xid();
-                let mut message = Message::inline(xid, rpc::null(xid));
+                let mut message = Message::inline(xid, peer.null_rpc(xid));
                 message.credits = MOST;
                 peer.send(&message)?;
                 in_flight.insert(xid);

@@ -4,10 +4,11 @@
 //! text of links (RFC 8267, sections 4 and 6.1).
 
 use super::{
+    bench::{expect_err_chunk, expect_quiet, require, Bench},
     links,
     memory::Memory,
     replies::expected,
-    row::{expect_err_chunk, expect_quiet, require, Bench, Row},
+    row::Row,
 };
 use crate::{
     compound::Compound,

@@ -2,9 +2,12 @@
 
 //! Rows about clients that disappear: other clients are served as before.
 
-use super::row::{Bench, Row};
+use super::{
+    bench::Bench,
+    row::Row, //
+};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     scenario::{Remains, Scenario, READS},
     stage::Stage,
 };
@@ -24,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
 /// Takes a client to each stage and makes it leave; after each, another client must be served.
 fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Result {
     let scenario = Scenario {
-        target: bench.target,
+        target: bench.target.clone(),
         file: bench.file.map(str::to_owned),
         key: None,
         calls: READS,
@@ -37,7 +40,7 @@ fn each(bench: &Bench<'_>, leave: fn(Remains) -> Result<Option<Remains>>) -> Res
             silent.push(remains);
             bench.peer()
         });
-        result.map_err(|error| Error::new(format!("stage {stage}: {error}")))?;
+        result.map_err(|error| error.within(format_args!("stage {stage}")))?;
     }
     Ok(())
 }

@@ -3,13 +3,13 @@
 //! Rows about the transport header as a whole.
 
 use super::{
-    row::{expect_err_chunk, expect_quiet, Bench, Check, Needs, Row},
+    bench::{expect_err_chunk, expect_quiet, Bench},
+    row::{Check, Needs, Row},
     seen::Seen,
 };
 use crate::{
-    error::{Error, Result},
+    error::Result,
     message::{procedure, Message},
-    rpc,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         source: "RFC 8166, 4.5.2",
         needs: Needs::Nothing,
         check: Check::Answer(OTHER_XID, |p| {
-            Message::inline(p.xid, rpc::null(p.xid ^ 1)).encode()
+            Message::inline(p.xid, p.null(p.xid ^ 1)).encode()
         }),
     },
     Row {
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         needs: Needs::Nothing,
         // The server chooses the number that it accepts.
         check: Check::Answer(&[Seen::ErrChunk, Seen::GarbageArgs, Seen::Reply], |p| {
-            let mut message = Message::inline(p.xid, rpc::null(p.xid));
+            let mut message = Message::inline(p.xid, p.null(p.xid));
             message.writes = vec![vec![p.segment(100)]; 60];
             message.encode()
         }),
@@ -64,14 +64,14 @@ const WORDS: usize = 28;
 const LIST_WORDS: [usize; 5] = [4, 10, 11, 21, 22];
 
 /// Builds a message with all lists: a Read segment, a Write chunk of two segments and a Reply chunk
-/// of one.
-fn message(xid: u32) -> Vec<u8> {
+/// of one. Its RPC message is `body`.
+fn message(xid: u32, body: Vec<u8>) -> Vec<u8> {
     let segment = Segment {
         handle: 1,
         length: 4,
         offset: 0,
     };
-    let mut message = Message::inline(xid, rpc::null(xid));
+    let mut message = Message::inline(xid, body);
     message.reads = vec![ReadSegment {
         position: 40,
         segment,
@@ -86,12 +86,12 @@ fn cut_off(bench: &Bench<'_>) -> Result {
     // Includes the part of the RPC message that does not yet tell a Call from a reply.
     for len in 1..WORDS * 4 + 8 {
         let xid = peer.xid();
-        peer.send_bytes(&message(xid)[..len])?;
+        peer.send_bytes(&message(xid, peer.null_rpc(xid))[..len])?;
         let result = match len < SHORTEST {
             true => expect_quiet(&mut peer),
             false => expect_err_chunk(&mut peer, xid),
         };
-        result.map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+        result.map_err(|error| error.within(format_args!("after {len} bytes")))?;
     }
     expect_quiet(&mut peer)
 }
@@ -103,11 +103,11 @@ fn call_cut_off(bench: &Bench<'_>) -> Result {
     // From the message type to the procedure.
     for len in 8..24 {
         let xid = peer.xid();
-        let mut body = rpc::null(xid);
+        let mut body = peer.null_rpc(xid);
         body.truncate(len);
         peer.send(&Message::inline(xid, body))?;
         expect_err_chunk(&mut peer, xid)
-            .map_err(|error| Error::new(format!("after {len} bytes: {error}")))?;
+            .map_err(|error| error.within(format_args!("after {len} bytes")))?;
     }
     expect_quiet(&mut peer)
 }
@@ -117,11 +117,11 @@ fn list_words(bench: &Bench<'_>) -> Result {
     for at in LIST_WORDS {
         for value in [2u32, 0x100, 0x0100_0000, 0x8000_0000, u32::MAX] {
             let xid = peer.xid();
-            let mut bytes = message(xid);
+            let mut bytes = message(xid, peer.null_rpc(xid));
             bytes[at * 4..at * 4 + 4].copy_from_slice(&value.to_be_bytes());
             peer.send_bytes(&bytes)?;
             expect_err_chunk(&mut peer, xid)
-                .map_err(|error| Error::new(format!("word {at} is {value}: {error}")))?;
+                .map_err(|error| error.within(format_args!("word {at} is {value}")))?;
         }
     }
     expect_quiet(&mut peer)
@@ -130,10 +130,11 @@ fn list_words(bench: &Bench<'_>) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc;
 
     #[test]
     fn list_words_are_where_they_are_said_to_be() {
-        let bytes = message(7);
+        let bytes = message(7, rpc::null(3, 7));
         let words: Vec<u32> = bytes
             .chunks(4)
             .map(|word| word.try_into().map_or(9, u32::from_be_bytes))
@@ -143,7 +144,7 @@ mod tests {
     }
 
     fn message_body() -> Vec<u32> {
-        let body = rpc::null(7);
+        let body = rpc::null(3, 7);
         body.chunks(4)
             .map(|word| word.try_into().map_or(9, u32::from_be_bytes))
             .collect()

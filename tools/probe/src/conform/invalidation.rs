@@ -3,13 +3,16 @@
 //! Rows about replies that invalidate a handle of the client (RFC 8797, sections 3.2 and 4.1). As
 //! not every device reports the invalidation, rows check for it by a write, which then fails.
 
-use super::row::{reply_to, require, Bench, Check, Needs, Row};
+use super::{
+    bench::{reply_to, require, Bench},
+    row::{Check, Needs, Row}, //
+};
 use crate::{
+    compound,
     error::{Error, Result},
     ffi::{Region, Window},
     message::Message,
     peer::{Params, Peer},
-    rpc,
 };
 use svcrdma_proto::{chunk::Segment, cm};
 
@@ -71,13 +74,13 @@ fn keeps_handle(mut peer: Peer, bench: &Bench<'_>) -> Result {
 /// Creates a memory window; the device must support them.
 fn window(peer: &mut Peer) -> Result<Window> {
     let window = peer.window(SIZE as usize)?;
-    window.ok_or_else(|| Error::new("no memory window"))
+    window.ok_or_else(|| Error::unavailable("no memory window"))
 }
 
 /// Reads the file into `region`, with `handle` in the Write chunk.
 fn read(peer: &mut Peer, bench: &Bench<'_>, handle: u32, region: &Region) -> Result {
     let xid = peer.xid();
-    let mut message = Message::inline(xid, rpc::read(xid, bench.file(), SIZE));
+    let mut message = Message::inline(xid, compound::read(xid, bench.file(), SIZE));
     message.writes = vec![vec![Segment {
         handle,
         length: SIZE,

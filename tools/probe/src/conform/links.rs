@@ -3,9 +3,10 @@
 //! Rows about symbolic links, whose text may be in chunks like file data.
 
 use super::{
+    bench::{begin, reply_to, require, Bench},
     memory::Memory,
     replies::{reduced, PAGE},
-    row::{begin, reply_to, require, Bench, Row},
+    row::Row,
     tried::Tried,
 };
 use crate::{

@@ -3,100 +3,17 @@
 //! Rows of one message each: the message and the reactions that the RFC allows.
 
 use super::{
+    props::Props,
     row::{Check, Needs, Row},
     seen::Seen,
 };
 use crate::{
-    ffi::Region,
-    message::{error_code, procedure, Message},
+    compound,
+    message::{procedure, Message},
     rpc,
     xdr::Xdr,
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
-
-/// The means from which a row builds its message.
-pub(super) struct Props<'a> {
-    pub(super) xid: u32,
-    pub(super) memory: &'a Region,
-    pub(super) file: &'a str,
-}
-
-impl Props<'_> {
-    /// Starts a message with the four fixed words.
-    fn fixed(&self, version: u32, procedure: u32) -> Xdr {
-        Xdr::new().words(&[self.xid, version, 32, procedure])
-    }
-
-    /// Builds a NULL Call that is well-formed except for these fixed words.
-    fn null_with(&self, version: u32, procedure: u32) -> Vec<u8> {
-        self.fixed(version, procedure)
-            .words(&[0, 0, 0])
-            .raw(&rpc::null(self.xid))
-            .into_bytes()
-    }
-
-    /// Builds an RDMA_MSG with these words as chunk lists, and a NULL Call.
-    fn lists(&self, words: &[u32]) -> Vec<u8> {
-        self.fixed(1, procedure::MSG)
-            .words(words)
-            .raw(&rpc::null(self.xid))
-            .into_bytes()
-    }
-
-    /// Builds an RDMA_ERROR of `version`, long enough to be processed (RFC 8166, section 4.5).
-    fn err_vers(&self, version: u32) -> Vec<u8> {
-        self.fixed(version, procedure::ERROR)
-            .words(&[error_code::VERS, 1, 1])
-            .into_bytes()
-    }
-
-    /// Returns a segment that starts in the memory and claims `length` bytes.
-    pub(super) fn segment(&self, length: u32) -> Segment {
-        Segment {
-            handle: self.memory.rkey(),
-            length,
-            offset: self.memory.address(),
-        }
-    }
-
-    /// Builds a WRITE of `count` bytes with Read chunks of these positions (relative to that of its
-    /// data) and lengths.
-    pub(super) fn write(&self, count: u32, chunks: &[(i64, u32)]) -> Vec<u8> {
-        let call = rpc::write(self.xid, count);
-        let mut message = Message::inline(self.xid, call.inline);
-        for &(shift, length) in chunks {
-            message.reads.push(ReadSegment {
-                position: (i64::from(call.position) + shift) as u32,
-                segment: self.segment(length),
-            });
-        }
-        message.encode()
-    }
-
-    /// Builds an RDMA_NOMSG with a position-zero Read chunk of segments of these lengths.
-    fn nomsg(&self, lengths: &[u32]) -> Vec<u8> {
-        let mut message = Message::inline(self.xid, Vec::new());
-        message.procedure = procedure::NOMSG;
-        for &length in lengths {
-            message.reads.push(ReadSegment {
-                position: 0,
-                segment: self.segment(length),
-            });
-        }
-        message.encode()
-    }
-
-    /// Builds a READ of 64 KiB with a Write chunk and a Reply chunk of segments of these lengths.
-    fn read(&self, write: Option<&[u32]>, reply: Option<&[u32]>) -> Vec<u8> {
-        let segments = |lengths: &[u32]| -> Vec<Segment> {
-            lengths.iter().map(|&len| self.segment(len)).collect()
-        };
-        let mut message = Message::inline(self.xid, rpc::read(self.xid, self.file, 65536));
-        message.writes = write.map(segments).into_iter().collect();
-        message.reply = reply.map(segments);
-        message.encode()
-    }
-}
 
 /// Creates a row that needs no file.
 const fn row(
@@ -346,7 +263,7 @@ pub(super) const ROWS: &[Row] = &[
         "Reply chunk with a wrong rkey",
         CLOSED,
         |p| {
-            let mut message = Message::inline(p.xid, rpc::read(p.xid, p.file, 65536));
+            let mut message = Message::inline(p.xid, compound::read(p.xid, p.file, 65536));
             message.reply = Some(vec![wrong(p.segment(70_000))]);
             message.encode()
         },
@@ -371,7 +288,7 @@ pub(super) const ROWS: &[Row] = &[
         "Write chunk with a wrong rkey",
         CLOSED,
         |p| {
-            let mut message = Message::inline(p.xid, rpc::read(p.xid, p.file, 65536));
+            let mut message = Message::inline(p.xid, compound::read(p.xid, p.file, 65536));
             message.writes.push(vec![wrong(p.segment(65536))]);
             message.encode()
         },

@@ -8,6 +8,7 @@
 //! the connection stays.
 
 mod agreement;
+mod bench;
 mod callbacks;
 mod calls;
 mod credits;
@@ -19,6 +20,7 @@ mod invalidation;
 mod links;
 mod memory;
 mod messages;
+mod props;
 mod replies;
 mod report;
 mod row;
@@ -27,23 +29,24 @@ mod tried;
 mod version3;
 
 use self::{
+    bench::Bench,
     report::Report,
-    row::{Bench, Row}, //
+    row::Row, //
 };
 use crate::{
-    cli::Run,
     error::Result,
     output::{Format, Output},
-    peer,
+    run::Run,
     target::Server, //
 };
 use clap::{builder::PossibleValuesParser, value_parser};
+use std::time::Duration;
 
 /// Check a server against RFC 8166, 8167, 8267 and 8797, and print a table
 ///
-/// The exit status is 0 if a requirement is met and none is violated, and 3 if none was tried. Rows
-/// that need an optional feature are not tried without it: NFS version 3 that accepts handles of
-/// version 4; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS.
+/// The exit status is 0 if a requirement is met and none is violated, and 3 if none was tried or this
+/// side has failed. Rows that need an optional feature are not tried without it: NFS version 3 that
+/// accepts handles of version 4; callbacks about locks (OPEN4_RESULT_MAY_NOTIFY_LOCK); READ_PLUS.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Conform {
     #[command(flatten)]
@@ -116,13 +119,14 @@ impl Run for Conform {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        let bench = Bench {
-            target: self.server.target()?,
+        let mut target = self.server.target()?;
+        target.pause = Duration::from_millis(self.pause);
+        let mut bench = Bench {
+            target,
             file: self.file.as_deref(),
             call_limit: self.call_limit,
             is_quick: self.quick,
         };
-        peer::set_pause(self.pause);
         // A server that cannot be reached violates nothing.
         let mut peer = bench.first_peer()?;
         if let Some(file) = bench.file {

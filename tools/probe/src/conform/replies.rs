@@ -4,8 +4,9 @@
 //! returned lists must report its length.
 
 use super::{
+    bench::{begin, reply_to, require},
     memory::{pattern, Memory},
-    row::{begin, reply_to, require, Row},
+    row::Row,
     tried::Tried,
 };
 use crate::{

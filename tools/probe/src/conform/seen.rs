@@ -3,8 +3,8 @@
 //! Observes the server's reaction to one message.
 
 use super::{
-    messages::Props,
-    row::{begin, Bench},
+    bench::{begin, Bench},
+    props::Props,
 };
 use crate::{
     error::{Error, Result},
@@ -62,6 +62,7 @@ pub(super) fn try_message(
     let memory = peer.region(1 << 20)?;
     let xid = peer.xid();
     let bytes = build(&Props {
+        peer: &peer,
         xid,
         memory: &memory,
         file: bench.file(),
@@ -111,7 +112,7 @@ fn look_behind(peer: &mut Peer, sent: &[u8]) -> Result<Seen> {
 /// Sends a NULL Call. Returns its XID.
 fn send_null(peer: &mut Peer) -> Result<u32> {
     let xid = peer.xid();
-    peer.send(&Message::inline(xid, rpc::null(xid)))?;
+    peer.send(&Message::inline(xid, peer.null_rpc(xid)))?;
     Ok(xid)
 }
 

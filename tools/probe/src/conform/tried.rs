@@ -3,14 +3,15 @@
 //! A Call with Write chunks and a Reply chunk, and checks of their contents after the reply.
 
 use super::{
+    bench::{begin, expect_quiet, reply_to, require, Bench},
     memory::Memory,
     replies::expected,
-    row::{begin, expect_quiet, reply_to, require, Bench},
 };
 use crate::{
     compound::{Compound, Results},
     error::{Error, Result},
     message::{procedure, Message, Reply},
+    peer::Peer, //
 };
 use svcrdma_proto::chunk::Segment;
 
@@ -20,6 +21,8 @@ pub(super) struct Tried<'a> {
     memory: Memory,
     message: Message,
     reply: Reply,
+    /// The connection, which would otherwise end when the memory goes.
+    _peer: Peer,
 }
 
 impl<'a> Tried<'a> {
@@ -50,6 +53,7 @@ impl<'a> Tried<'a> {
             memory,
             message,
             reply,
+            _peer: peer,
         })
     }
 

@@ -3,9 +3,10 @@
 //! Rows about NFS version 3. They use handles of version 4, which Linux accepts in version 3.
 
 use super::{
+    bench::{begin, reply_to, require, Bench},
     links,
     memory::{pattern, Memory},
-    row::{begin, reply_to, require, Bench, Row},
+    row::Row,
 };
 use crate::{
     compound::{Compound, Results},

@@ -2,19 +2,26 @@
 
 //! A connection identifier of librdmacm with its own event channel.
 
-use super::{
-    bindings, check, check_ptr,
-    net::{wait_readable, SockAddr},
-};
+use super::{bindings, check, check_ptr, wait::wait_readable};
 use crate::error::{Error, Result};
+use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use std::{
     ffi::c_int,
     net::{IpAddr, SocketAddr},
-    os::fd::RawFd,
+    os::fd::BorrowedFd,
     ptr::{self, NonNull},
     slice,
     time::Duration, //
 };
+
+/// The addresses of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// The server's.
+    pub(crate) to: SocketAddr,
+    /// This side's; without one, the route determines it.
+    pub(crate) from: Option<IpAddr>,
+}
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,13 +94,15 @@ impl Id {
     }
 
     /// Returns the file descriptor that becomes readable when an event is pending.
-    pub(super) fn fd(&self) -> RawFd {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: valid by the invariant.
-        unsafe { self.channel.as_ref() }.fd
+        let fd = unsafe { self.channel.as_ref() }.fd;
+        // SAFETY: the channel, which lives as long as `self`, closes the descriptor.
+        unsafe { BorrowedFd::borrow_raw(fd) }
     }
 
-    /// Returns the device context; NULL before the address is resolved. librdmacm keeps contexts
-    /// open until the process ends.
+    /// Returns the device context, which is open as long as `self`; NULL before the address is
+    /// resolved.
     pub(super) fn verbs(&self) -> *mut bindings::ibv_context {
         // SAFETY: valid by the invariant.
         unsafe { self.id.as_ref() }.verbs
@@ -115,23 +124,23 @@ impl Id {
         check("rdma_set_option", result)
     }
 
-    /// Resolves the device and the route to `to`, from the address `from` if one is given.
-    pub(super) fn resolve(
-        &self,
-        to: &SocketAddr,
-        from: Option<IpAddr>,
-        timeout: Duration,
-    ) -> Result<()> {
+    /// Resolves the device and the route between `addresses`.
+    pub(super) fn resolve(&self, addresses: Addresses, timeout: Duration) -> Result<()> {
         let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-        let mut addr = SockAddr::new(to);
-        let mut source = from.map(|from| SockAddr::new(&SocketAddr::new(from, 0)));
-        let source = source
-            .as_mut()
-            .map_or(ptr::null_mut(), SockAddr::as_mut_ptr);
-        // SAFETY: valid by the invariant; both addresses live through the call, and the source may
-        // be NULL.
-        let result =
-            unsafe { bindings::rdma_resolve_addr(self.as_ptr(), source, addr.as_mut_ptr(), ms) };
+        let to = SockaddrStorage::from(addresses.to);
+        let from = addresses.from;
+        let from = from.map(|from| SockaddrStorage::from(SocketAddr::new(from, 0)));
+        let from = from.as_ref().map_or(ptr::null(), SockaddrLike::as_ptr);
+        // SAFETY: valid by the invariant; both addresses live through the call, which only reads
+        // them, and the source may be NULL.
+        let result = unsafe {
+            bindings::rdma_resolve_addr(
+                self.as_ptr(),
+                from.cast_mut().cast(),
+                to.as_ptr().cast_mut().cast(),
+                ms,
+            )
+        };
         check("rdma_resolve_addr", result)?;
         self.expect_resolved("address", timeout)?;
         // SAFETY: valid by the invariant; the address is resolved.
@@ -194,13 +203,18 @@ impl Id {
         check("rdma_ack_cm_event", unsafe {
             bindings::rdma_ack_cm_event(raw)
         })?;
-        Ok(Some(event))
+        match event {
+            Event::Other(bindings::RDMA_CM_EVENT_DEVICE_REMOVAL, _) => {
+                Err(Error::unavailable("the RDMA device was removed"))
+            }
+            event => Ok(Some(event)),
+        }
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: valid by the invariant; its queue pair is gone (endpoint.rs) and all events taken
+        // SAFETY: valid by the invariant; what uses it holds its `Pd` and is gone, and all events taken
         // were acknowledged.
         unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
         // SAFETY: valid by the invariant, and its only identifier is gone.

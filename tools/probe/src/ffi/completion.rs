@@ -2,12 +2,14 @@
 
 //! A completion queue with its event channel.
 
-use super::{bindings, check, check_ptr};
+use super::{bindings, check, check_ptr, memory::Pd};
 use crate::error::{Error, Result};
 use std::{
+    ffi::c_int,
     mem,
-    os::fd::RawFd,
-    ptr::{self, NonNull}, //
+    os::fd::BorrowedFd,
+    ptr::{self, NonNull},
+    rc::Rc, //
 };
 
 /// The completion of a work request.
@@ -21,41 +23,51 @@ pub(crate) struct Completion {
     pub(crate) len: usize,
 }
 
+/// The channel of a completion queue's events.
+///
+/// # Invariants
+///
+/// The pointer comes from `ibv_create_comp_channel` and is destroyed only by Drop.
+struct Channel(NonNull<bindings::ibv_comp_channel>);
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: valid by the invariant, and no queue uses it.
+        unsafe { bindings::ibv_destroy_comp_channel(self.0.as_ptr()) };
+    }
+}
+
 /// A completion queue.
 ///
 /// # Invariants
 ///
-/// Both pointers are valid until Drop; `cq` reports its events to `channel`.
+/// `cq` is valid until Drop and reports its events to `channel`.
 pub(super) struct Cq {
     cq: NonNull<bindings::ibv_cq>,
-    channel: NonNull<bindings::ibv_comp_channel>,
+    channel: Channel,
+    pd: Rc<Pd>,
 }
 
 impl Cq {
-    /// Creates a completion queue with `entries` entries.
-    ///
-    /// # Safety
-    ///
-    /// `verbs` is an open device context, and stays open as long as the result lives.
-    pub(super) unsafe fn new(verbs: *mut bindings::ibv_context, entries: u32) -> Result<Self> {
-        // SAFETY: `verbs` is open by the contract of this function.
+    /// Creates a completion queue with `entries` entries on the device of `pd`.
+    pub(super) fn new(pd: Rc<Pd>, entries: c_int) -> Result<Self> {
+        let verbs = pd.id().verbs();
+        // SAFETY: the protection domain keeps its device open.
         let channel = unsafe { bindings::ibv_create_comp_channel(verbs) };
-        let channel = check_ptr("ibv_create_comp_channel", channel)?;
-        let entries =
-            i32::try_from(entries).map_err(|_| Error::unavailable("too many completions"))?;
-        // SAFETY: `verbs` is open, `channel` fresh.
+        // INVARIANT: fresh.
+        let channel = Channel(check_ptr("ibv_create_comp_channel", channel)?);
+        // SAFETY: the device is open, `channel` fresh.
         let cq = unsafe {
-            bindings::ibv_create_cq(verbs, entries, ptr::null_mut(), channel.as_ptr(), 0)
+            bindings::ibv_create_cq(verbs, entries, ptr::null_mut(), channel.0.as_ptr(), 0)
         };
-        match check_ptr("ibv_create_cq", cq) {
-            // INVARIANT: both are fresh, and `cq` was created with `channel`.
-            Ok(cq) => Ok(Self { cq, channel }),
-            Err(error) => {
-                // SAFETY: `channel` is ours and no queue uses it.
-                unsafe { bindings::ibv_destroy_comp_channel(channel.as_ptr()) };
-                Err(error)
-            }
-        }
+        // INVARIANT: fresh, and created with `channel`.
+        let cq = check_ptr("ibv_create_cq", cq)?;
+        Ok(Self { cq, channel, pd })
+    }
+
+    /// Returns the protection domain.
+    pub(super) fn pd(&self) -> &Rc<Pd> {
+        &self.pd
     }
 
     /// Returns the raw pointer, which is valid as long as `self`.
@@ -64,9 +76,11 @@ impl Cq {
     }
 
     /// Returns the file descriptor that becomes readable when an armed queue gets a completion.
-    pub(super) fn fd(&self) -> RawFd {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: valid by the invariant.
-        unsafe { self.channel.as_ref() }.fd
+        let fd = unsafe { self.channel.0.as_ref() }.fd;
+        // SAFETY: the channel, which lives as long as `self`, closes the descriptor.
+        unsafe { BorrowedFd::borrow_raw(fd) }
     }
 
     /// Takes the next completion, if any.
@@ -103,7 +117,7 @@ impl Cq {
         let mut context = ptr::null_mut();
         // SAFETY: valid by the invariant; both places live through the call.
         let result =
-            unsafe { bindings::ibv_get_cq_event(self.channel.as_ptr(), &mut cq, &mut context) };
+            unsafe { bindings::ibv_get_cq_event(self.channel.0.as_ptr(), &mut cq, &mut context) };
         check("ibv_get_cq_event", result)?;
         // SAFETY: `cq` is ours, the only one on this channel; one event was taken.
         unsafe { bindings::ibv_ack_cq_events(cq, 1) };
@@ -113,10 +127,8 @@ impl Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // SAFETY: valid by the invariant; the queue pair is destroyed before (endpoint.rs), and all
-        // events taken were acknowledged.
+        // SAFETY: valid by the invariant; queue pairs hold an Rc and are gone, and all events taken
+        // were acknowledged.
         unsafe { bindings::ibv_destroy_cq(self.cq.as_ptr()) };
-        // SAFETY: valid by the invariant, and its only queue is gone.
-        unsafe { bindings::ibv_destroy_comp_channel(self.channel.as_ptr()) };
     }
 }

@@ -4,28 +4,27 @@
 
 use super::{
     bindings, check, check_ptr,
-    cm::{Event, Id, Offer},
+    cm::{Addresses, Event, Id, Offer},
     completion::{Completion, Cq},
     memory::{Pd, Region},
-    net::wait_readable,
+    wait::wait_readable_or,
     window::Window,
 };
-use crate::{
-    error::{Error, Result},
-    target::Target, //
-};
+use crate::error::{Error, Result};
 use std::{
+    ffi::c_int,
     mem,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::BorrowedFd,
     ptr::{self, NonNull},
     rc::Rc,
     time::{Duration, Instant}, //
 };
 
 /// The owner of a queue pair.
+#[derive(Clone, Copy)]
 enum Owner {
     /// librdmacm, which changes the states of the queue pair.
-    Cm(NonNull<bindings::rdma_cm_id>),
+    Cm,
     /// This program; the queue pair never leaves its initial state.
     Nobody,
 }
@@ -34,23 +33,47 @@ enum Owner {
 ///
 /// # Invariants
 ///
-/// `qp` is valid until Drop. The identifier of [`Owner::Cm`] outlives it, because [`Endpoint`]
-/// drops the queue pair first.
+/// `qp` is valid until Drop. It uses `cq`, and the identifier and the protection domain of that.
 struct Qp {
     qp: NonNull<bindings::ibv_qp>,
     owner: Owner,
+    cq: Rc<Cq>,
 }
 
 impl Drop for Qp {
     fn drop(&mut self) {
         match self.owner {
-            // SAFETY: `id` is still there (type invariant) and owns this queue pair.
-            Owner::Cm(id) => unsafe { bindings::rdma_destroy_qp(id.as_ptr()) },
+            // SAFETY: the identifier lives as long as `cq` and owns this queue pair.
+            Owner::Cm => unsafe { bindings::rdma_destroy_qp(self.cq.pd().id().as_ptr()) },
             Owner::Nobody => {
                 // SAFETY: valid by the invariant, not used again.
                 unsafe { bindings::ibv_destroy_qp(self.qp.as_ptr()) };
             }
         }
+    }
+}
+
+/// The room of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// Entries of the send queue, and of the receive queue. siw reports a completion before it frees
+    /// the entry, so a user who has seen the last of `depth` completions may need one more.
+    requests: u32,
+    /// Entries of the completion queue.
+    completions: c_int,
+}
+
+impl Room {
+    /// Returns the room for `depth` Sends and as many Receives.
+    fn new(depth: u32) -> Result<Self> {
+        let room = depth.checked_add(1).and_then(|requests| {
+            let completions = c_int::try_from(requests.checked_mul(2)?).ok()?;
+            Some(Self {
+                requests,
+                completions,
+            })
+        });
+        room.ok_or_else(|| Error::unavailable(format!("no queue has room for {depth} messages")))
     }
 }
 
@@ -67,96 +90,96 @@ pub(crate) enum Wakeup {
 
 /// The verbs objects of one connection whose address is resolved.
 ///
-/// The fields are dropped in the order of teardown.
+/// The connection ends when the endpoint and all memory of it are dropped.
 pub(crate) struct Endpoint {
     qp: Option<Qp>,
-    cq: Cq,
-    pd: Rc<Pd>,
-    id: Id,
+    cq: Rc<Cq>,
 }
 
 impl Endpoint {
-    /// Resolves `to` and creates all objects with room
-    /// for `depth` Sends and as many Receives.
+    /// Resolves `addresses` and creates all objects with room for `depth` Sends and as many Receives.
     pub(crate) fn open(
-        to: &Target,
+        addresses: Addresses,
         ack_timeout: Option<u8>,
         depth: u32,
         timeout: Duration,
     ) -> Result<Self> {
+        let room = Room::new(depth)?;
         let id = Id::new()?;
         if let Some(ack_timeout) = ack_timeout {
             id.set_ack_timeout(ack_timeout)?;
         }
-        let mut endpoint = Self::resolve(id, to, depth, timeout)?;
-        let mut attr = endpoint.attributes(depth);
-        let id = endpoint.id.as_ptr();
+        let mut endpoint = Self::resolve(id, addresses, room, timeout)?;
+        let mut attr = endpoint.attributes(room);
+        let id = endpoint.id().as_ptr();
         // SAFETY: identifier and protection domain are valid; `attr` lives through the call.
-        let result = unsafe { bindings::rdma_create_qp(id, endpoint.pd.as_ptr(), &mut attr) };
+        let result = unsafe { bindings::rdma_create_qp(id, endpoint.pd().as_ptr(), &mut attr) };
         check("rdma_create_qp", result)?;
         // SAFETY: the identifier is valid, and has a queue pair now.
         let qp = check_ptr("rdma_create_qp", unsafe { (*id).qp })?;
-        // INVARIANT: fresh, and `Endpoint` drops it before the identifier.
-        endpoint.qp = Some(Qp {
-            qp,
-            owner: Owner::Cm(check_ptr("rdma_create_qp", id)?),
-        });
+        endpoint.set_qp(qp, Owner::Cm);
         Ok(endpoint)
     }
 
     /// Opens an endpoint whose queue pair the CM does not manage. On InfiniBand the connection
     /// stops at the server's answer, which is not acknowledged.
-    pub(crate) fn open_half(to: &Target, timeout: Duration) -> Result<Self> {
-        let mut endpoint = Self::resolve(Id::new()?, to, 1, timeout)?;
-        let mut attr = endpoint.attributes(1);
+    pub(crate) fn open_half(addresses: Addresses, timeout: Duration) -> Result<Self> {
+        let room = Room::new(1)?;
+        let mut endpoint = Self::resolve(Id::new()?, addresses, room, timeout)?;
+        let mut attr = endpoint.attributes(room);
         // SAFETY: the protection domain is valid; `attr` lives through the call.
-        let qp = unsafe { bindings::ibv_create_qp(endpoint.pd.as_ptr(), &mut attr) };
-        // INVARIANT: fresh.
-        endpoint.qp = Some(Qp {
-            qp: check_ptr("ibv_create_qp", qp)?,
-            owner: Owner::Nobody,
-        });
+        let qp = unsafe { bindings::ibv_create_qp(endpoint.pd().as_ptr(), &mut attr) };
+        endpoint.set_qp(check_ptr("ibv_create_qp", qp)?, Owner::Nobody);
         Ok(endpoint)
     }
 
     /// Creates everything except the queue pair.
-    fn resolve(id: Id, to: &Target, depth: u32, timeout: Duration) -> Result<Self> {
-        id.resolve(&to.addr, to.from, timeout)?;
-        // SAFETY: librdmacm keeps the context open until the process ends.
-        let pd = Rc::new(unsafe { Pd::new(id.verbs()) }?);
-        // SAFETY: as above.
-        let cq = unsafe { Cq::new(id.verbs(), 2 * depth + 2) }?;
-        Ok(Self {
-            qp: None,
-            cq,
-            pd,
-            id,
-        })
+    fn resolve(id: Id, addresses: Addresses, room: Room, timeout: Duration) -> Result<Self> {
+        id.resolve(addresses, timeout)?;
+        let pd = Rc::new(Pd::new(id)?);
+        let cq = Rc::new(Cq::new(pd, room.completions)?);
+        Ok(Self { qp: None, cq })
     }
 
-    /// Returns the attributes of the queue pair. siw reports a completion before it frees the slot,
-    /// so a user who has seen the last of `depth` completions may need one more slot.
-    fn attributes(&self, depth: u32) -> bindings::ibv_qp_init_attr {
+    /// Takes a new queue pair, which was created with [`Self::attributes`].
+    fn set_qp(&mut self, qp: NonNull<bindings::ibv_qp>, owner: Owner) {
+        let cq = Rc::clone(&self.cq);
+        // INVARIANT: fresh, and the attributes name `cq`.
+        self.qp = Some(Qp { qp, owner, cq });
+    }
+
+    /// Returns the attributes of the queue pair.
+    fn attributes(&self, room: Room) -> bindings::ibv_qp_init_attr {
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut attr: bindings::ibv_qp_init_attr = unsafe { mem::zeroed() };
         attr.send_cq = self.cq.as_ptr();
         attr.recv_cq = self.cq.as_ptr();
         attr.qp_type = bindings::IBV_QPT_RC;
-        attr.cap.max_send_wr = depth + 1;
-        attr.cap.max_recv_wr = depth + 1;
+        attr.cap.max_send_wr = room.requests;
+        attr.cap.max_recv_wr = room.requests;
         attr.cap.max_send_sge = 1;
         attr.cap.max_recv_sge = 1;
         attr
     }
 
+    /// Returns the identifier.
+    fn id(&self) -> &Id {
+        self.pd().id()
+    }
+
+    /// Returns the protection domain.
+    fn pd(&self) -> &Rc<Pd> {
+        self.cq.pd()
+    }
+
     /// Allocates and registers `len` bytes.
     pub(crate) fn region(&self, len: usize) -> Result<Region> {
-        Region::new(&self.pd, len)
+        Region::new(self.pd(), len)
     }
 
     /// Creates a memory window of `len` bytes, if the device supports them, and posts its bind.
     pub(crate) fn window(&self, id: u64, len: usize) -> Result<Option<Window>> {
-        let window = Window::new(&self.pd, len)?;
+        let window = Window::new(self.pd(), len)?;
         if let Some(window) = &window {
             // SAFETY: valid by the invariant of `Qp`, and made of this protection domain.
             unsafe { window.post_bind(id, self.qp()?)? };
@@ -168,12 +191,12 @@ impl Endpoint {
     pub(crate) fn connect(&self, offer: &Offer<'_>) -> Result<()> {
         // SAFETY: valid by the invariant of `Qp`.
         let qp_num = unsafe { self.qp()?.as_ref() }.qp_num;
-        self.id.connect(offer, qp_num)
+        self.id().connect(offer, qp_num)
     }
 
     /// Starts an orderly disconnect.
     pub(crate) fn disconnect(&self) -> Result<()> {
-        self.id.disconnect()
+        self.id().disconnect()
     }
 
     /// Destroys the queue pair, after which nothing that the server sends is answered.
@@ -184,7 +207,7 @@ impl Endpoint {
     /// Returns the queue pair.
     fn qp(&self) -> Result<NonNull<bindings::ibv_qp>> {
         let qp = self.qp.as_ref().map(|qp| qp.qp);
-        qp.ok_or_else(|| Error::new("the queue pair is gone"))
+        qp.ok_or_else(|| Error::unavailable("the queue pair is gone"))
     }
 
     /// Posts a Receive of `len` bytes at `offset` of `region`.
@@ -275,8 +298,6 @@ impl Endpoint {
         timeout: Duration,
         other: Option<BorrowedFd<'_>>,
     ) -> Result<Option<Wakeup>> {
-        // poll ignores negative descriptors.
-        let other = other.map_or(-1, |fd| fd.as_raw_fd());
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(completion) = self.cq.poll()? {
@@ -288,12 +309,12 @@ impl Endpoint {
                 return Ok(Some(Wakeup::Completion(completion)));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let fds = [self.cq.fd(), self.id.fd(), other];
-            let [completed, happened, readable] = wait_readable(fds, left)?;
+            let own = [self.cq.fd(), self.id().fd()];
+            let [completed, happened, readable] = wait_readable_or(own, other, left)?;
             if completed {
                 self.cq.take_event()?;
             } else if happened {
-                if let Some(event) = self.id.next(Duration::ZERO)? {
+                if let Some(event) = self.id().next(Duration::ZERO)? {
                     return Ok(Some(Wakeup::Event(event)));
                 }
             } else if readable {
@@ -313,4 +334,77 @@ fn sge(region: &Region, offset: usize, len: usize) -> Result<bindings::ibv_sge> 
         length: u32::try_from(len).map_err(|_| Error::unavailable("message too long"))?,
         lkey: region.lkey(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::Fake;
+    use super::*;
+
+    #[test]
+    fn room_has_a_bound() {
+        let room = Room::new(8).unwrap();
+        assert_eq!((room.requests, room.completions), (9, 18));
+        let most = c_int::MAX as u32 / 2 - 1;
+        assert!(Room::new(most).is_ok());
+        for depth in [most + 1, u32::MAX / 2, u32::MAX] {
+            assert!(Room::new(depth).is_err(), "{depth}");
+        }
+    }
+
+    #[test]
+    fn objects_go_in_the_reverse_order() {
+        let fake = Fake::new();
+        drop(fake.endpoint());
+        assert_eq!(
+            fake.last(6),
+            [
+                "rdma_destroy_qp",
+                "ibv_destroy_cq",
+                "ibv_destroy_comp_channel",
+                "ibv_dealloc_pd",
+                "rdma_destroy_id",
+                "rdma_destroy_event_channel"
+            ]
+        );
+    }
+
+    #[test]
+    fn memory_keeps_the_identifier_and_thereby_the_device() {
+        let fake = Fake::new();
+        let endpoint = fake.endpoint();
+        let region = endpoint.region(64).unwrap();
+        drop(endpoint);
+        assert_eq!(fake.count("rdma_destroy_qp"), 1);
+        assert_eq!(fake.count("rdma_destroy_id"), 0);
+        drop(region);
+        assert_eq!(
+            fake.last(4),
+            [
+                "ibv_dereg_mr",
+                "ibv_dealloc_pd",
+                "rdma_destroy_id",
+                "rdma_destroy_event_channel"
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_left_of_an_endpoint_that_cannot_be_opened() {
+        for call in [
+            "rdma_create_id",
+            "ibv_alloc_pd",
+            "ibv_create_comp_channel",
+            "ibv_create_cq",
+            "rdma_create_qp",
+        ] {
+            let fake = Fake::new();
+            fake.fail(call);
+            assert!(fake.open(8).is_err(), "{call}");
+            assert_eq!(fake.objects(), 0, "{call}");
+        }
+        let fake = Fake::new();
+        assert!(fake.open(u32::MAX).is_err());
+        assert_eq!(fake.objects(), 0);
+    }
 }

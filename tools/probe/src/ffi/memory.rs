@@ -2,59 +2,69 @@
 
 //! Protection domains and registered memory.
 
-use super::{bindings, check_ptr};
+use super::{bindings, check, check_ptr, cm::Id};
 use crate::error::{Error, Result};
 use std::{
+    mem,
     ptr::{self, NonNull},
     rc::Rc, //
 };
 
-/// A protection domain.
+/// A protection domain and the identifier whose device it belongs to. librdmacm may close the device
+/// when no identifier uses it.
 ///
 /// # Invariants
 ///
-/// The pointer comes from `ibv_alloc_pd` and is deallocated only by Drop.
-pub(super) struct Pd(NonNull<bindings::ibv_pd>);
+/// The pointer comes from `ibv_alloc_pd` of the device of `id`, and is deallocated only by Drop.
+pub(super) struct Pd {
+    pd: NonNull<bindings::ibv_pd>,
+    id: Id,
+}
 
 impl Pd {
-    /// Allocates a protection domain.
-    ///
-    /// # Safety
-    ///
-    /// `verbs` is an open device context, and stays open as long as the result lives.
-    pub(super) unsafe fn new(verbs: *mut bindings::ibv_context) -> Result<Self> {
-        // SAFETY: `verbs` is open by the contract of this function.
-        let pd = unsafe { bindings::ibv_alloc_pd(verbs) };
+    /// Allocates a protection domain of the device to which `id` is resolved.
+    pub(super) fn new(id: Id) -> Result<Self> {
+        let verbs = NonNull::new(id.verbs());
+        let verbs = verbs.ok_or_else(|| Error::unavailable("the address has no RDMA device"))?;
+        // SAFETY: a resolved identifier keeps its device open.
+        let pd = unsafe { bindings::ibv_alloc_pd(verbs.as_ptr()) };
         // INVARIANT: fresh from `ibv_alloc_pd`.
-        check_ptr("ibv_alloc_pd", pd).map(Self)
+        let pd = check_ptr("ibv_alloc_pd", pd)?;
+        Ok(Self { pd, id })
     }
 
     /// Returns the raw pointer, which is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> *mut bindings::ibv_pd {
-        self.0.as_ptr()
+        self.pd.as_ptr()
+    }
+
+    /// Returns the identifier.
+    pub(super) fn id(&self) -> &Id {
+        &self.id
     }
 }
 
 impl Drop for Pd {
     fn drop(&mut self) {
-        // SAFETY: valid by the invariant; regions and queue pairs hold an Rc and are gone.
-        unsafe { bindings::ibv_dealloc_pd(self.0.as_ptr()) };
+        // SAFETY: valid by the invariant; everything made of it holds an Rc and is gone.
+        unsafe { bindings::ibv_dealloc_pd(self.pd.as_ptr()) };
     }
 }
 
 /// Memory that the peer may read and write while it is registered.
 ///
 /// The bytes are only copied in and out through raw pointers, so the peer may change them at any
-/// time.
+/// time. Memory that the device may still access is never freed, nor is its protection domain.
 ///
 /// # Invariants
 ///
 /// `bytes` is an allocation made by `Box` and freed only by Drop. `mr`, if present, covers
-/// all of it.
+/// all of it. `is_leaked` is true if the device may access the memory although `mr` is not present.
 pub(crate) struct Region {
     mr: Option<NonNull<bindings::ibv_mr>>,
     bytes: NonNull<[u8]>,
     rkey: u32,
+    is_leaked: bool,
     pd: Rc<Pd>,
 }
 
@@ -74,13 +84,19 @@ impl Region {
         access: bindings::ibv_access_flags,
     ) -> Result<Self> {
         // A registration cannot be empty.
-        let owned = vec![0u8; len.max(1)].into_boxed_slice();
-        let bytes = NonNull::from(Box::leak(owned));
+        let len = len.max(1);
+        let mut owned = Vec::new();
+        owned
+            .try_reserve_exact(len)
+            .map_err(|_| Error::unavailable(format!("no memory for {len} bytes")))?;
+        owned.resize(len, 0u8);
+        let bytes = NonNull::from(Box::leak(owned.into_boxed_slice()));
         // INVARIANT: `bytes` comes from the Box above.
         let mut region = Self {
             mr: None,
             bytes,
             rkey: 0,
+            is_leaked: false,
             pd: pd.clone(),
         };
         region.register(access)?;
@@ -134,11 +150,28 @@ impl Region {
     }
 
     /// Deregisters the memory, after which the peer's accesses fail.
-    pub(crate) fn revoke(&mut self) {
-        if let Some(mr) = self.mr.take() {
-            // SAFETY: `mr` was registered by `register` and is not used again. The device no longer
-            // accesses the memory when the call returns.
-            unsafe { bindings::ibv_dereg_mr(mr.as_ptr()) };
+    ///
+    /// # Errors
+    ///
+    /// If the device refuses, it may still access the memory, which is leaked then.
+    pub(crate) fn revoke(&mut self) -> Result<()> {
+        let Some(mr) = self.mr.take() else {
+            return Ok(());
+        };
+        // SAFETY: `mr` was registered by `register` and is not used again. The device no longer
+        // accesses the memory when a successful call returns.
+        let result = unsafe { bindings::ibv_dereg_mr(mr.as_ptr()) };
+        let result = check("ibv_dereg_mr", result);
+        if result.is_err() {
+            self.leak();
+        }
+        result
+    }
+
+    /// Never frees the memory and what its registration needs, as the device may still access it.
+    pub(super) fn leak(&mut self) {
+        if !mem::replace(&mut self.is_leaked, true) {
+            mem::forget(self.pd.clone());
         }
     }
 
@@ -173,9 +206,57 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.revoke();
-        // SAFETY: by the invariant the memory came from a Box. It is not registered any more and no
-        // references to it exist.
-        drop(unsafe { Box::from_raw(self.bytes.as_ptr()) });
+        // A failure leaks the memory.
+        let _ = self.revoke();
+        if !self.is_leaked {
+            // SAFETY: by the invariants the memory came from a Box, and the device does not access
+            // it any more. No references to it exist.
+            drop(unsafe { Box::from_raw(self.bytes.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{self, Fake};
+    use super::*;
+
+    #[test]
+    fn memory_is_freed_when_the_device_has_let_it_go() {
+        let fake = Fake::new();
+        let mut region = fake.region(64);
+        fake::watch(region.address());
+        region.revoke().unwrap();
+        region.revoke().unwrap();
+        drop(region);
+        assert!(fake::was_freed());
+        assert_eq!(fake.count("ibv_dereg_mr"), 1);
+        assert_eq!(
+            fake.last(3),
+            [
+                "ibv_dealloc_pd",
+                "rdma_destroy_id",
+                "rdma_destroy_event_channel"
+            ]
+        );
+    }
+
+    #[test]
+    fn memory_that_the_device_keeps_is_leaked() {
+        let fake = Fake::new();
+        fake.fail("ibv_dereg_mr");
+        let mut region = fake.region(64);
+        fake::watch(region.address());
+        assert!(region.revoke().is_err());
+        drop(region);
+        assert!(!fake::was_freed());
+        assert_eq!(fake.count("ibv_dealloc_pd"), 0);
+        assert_eq!(fake.count("rdma_destroy_id"), 0);
+    }
+
+    #[test]
+    fn memory_that_no_device_can_hold_is_an_error() {
+        let fake = Fake::new();
+        assert!(Region::new(&fake.pd(), usize::MAX).is_err());
     }
 }

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe wrappers of librdmacm, libibverbs and a little libc. Contains all unsafe code of the
-//! program.
+//! Safe wrappers of librdmacm and libibverbs. Contains all unsafe code of the program.
 //!
-//! An [`Endpoint`] is one connection. It belongs to one thread and owns all its objects. A
-//! [`Region`] shares the protection domain with its endpoint and may outlive it.
+//! An [`Endpoint`] is one connection and belongs to one thread. Each object holds an Rc of those that
+//! it uses: queue pair, completion queue, protection domain, identifier. A [`Region`] holds the
+//! protection domain and may outlive its endpoint; the connection's identifier lives as long.
 
 mod cm;
 mod completion;
 mod endpoint;
+#[cfg(test)]
+mod fake;
 mod memory;
-mod net;
+mod wait;
 mod window;
 
+#[cfg(test)]
+pub(crate) use self::fake::Fake;
 pub(crate) use self::{
-    cm::{Event, Offer},
+    cm::{Addresses, Event, Offer},
     completion::Completion,
     endpoint::{Endpoint, Wakeup},
     memory::Region,
-    net::{end_with_reader, is_attached, raise_file_limit},
     window::Window, //
 };
 
@@ -39,11 +42,21 @@ mod bindings {
 }
 
 use crate::error::{Error, Result};
+use nix::sys::signal::{self, SigHandler, Signal};
 use std::{
     ffi::c_int,
     io,
     ptr::NonNull, //
 };
+
+/// Restores the default action of SIGPIPE, so that the process ends when the reader of its output
+/// has gone. Rust ignores the signal at start, and then a print would panic.
+pub(crate) fn end_with_reader() {
+    // SAFETY: no other thread runs yet, and the default action runs no code of this program.
+    let restored = unsafe { signal::signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    // The signal exists and may be changed, so this cannot fail.
+    debug_assert!(restored.is_ok());
+}
 
 /// Converts a return value to a result: 0 or -1 with errno (librdmacm), or 0 or an errno
 /// (libibverbs).

@@ -17,7 +17,7 @@ use std::{
 ///
 /// # Invariants
 ///
-/// `mw` is valid until Drop, which deallocates it before `region` is dropped.
+/// `mw` is valid until Drop, which deallocates it before `region` is dropped, or leaks `region`.
 pub(crate) struct Window {
     mw: NonNull<bindings::ibv_mw>,
     rkey: u32,
@@ -95,9 +95,34 @@ impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: valid by the invariant, and so is its context.
         let free = unsafe { (*self.mw.as_ref().context).ops.dealloc_mw };
-        if let Some(free) = free {
-            // SAFETY: valid by the invariant, not used again.
-            unsafe { free(self.mw.as_ptr()) };
+        // SAFETY: valid by the invariant, not used again.
+        let freed = free.is_some_and(|free| unsafe { free(self.mw.as_ptr()) } == 0);
+        if !freed {
+            self.region.leak();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{self, Fake};
+    use super::*;
+
+    /// Returns true if the memory of a window is freed with it.
+    fn is_freed(fake: &Fake) -> bool {
+        let window = Window::new(&fake.pd(), 64).unwrap().unwrap();
+        fake::watch(window.region().address());
+        drop(window);
+        fake::was_freed()
+    }
+
+    #[test]
+    fn memory_of_a_window_that_stays_is_leaked() {
+        let fake = Fake::new();
+        assert!(is_freed(&fake));
+        fake.fail("dealloc_mw");
+        assert!(!is_freed(&fake));
+        // That of the first window only.
+        assert_eq!(fake.count("ibv_dealloc_pd"), 1);
     }
 }

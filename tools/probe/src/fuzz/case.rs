@@ -7,7 +7,7 @@
 
 use super::random::Random;
 use crate::{
-    compound::Compound,
+    compound::{self, Compound},
     message::{procedure, Message},
     rpc,
 };
@@ -106,8 +106,8 @@ impl Maker<'_> {
     fn call(&self, random: &mut Random, xid: u32) -> (Vec<u8>, Vec<(u32, u32)>) {
         let lens = [random.below(70_000) as u32, random.below(2000) as u32];
         match random.below(6) {
-            0 => (rpc::null(xid), Vec::new()),
-            1 => (rpc::getattr(xid), Vec::new()),
+            0 => (rpc::null(3, xid), Vec::new()),
+            1 => (compound::getattr(xid), Vec::new()),
             2 => {
                 let call = rpc::write(xid, lens[0]);
                 (call.inline, vec![(call.position, lens[0])])

@@ -6,26 +6,26 @@ use super::{case::LONGEST, Shot};
 use crate::error::{Error, Result};
 
 /// Reduces `shots`, after which the server failed with `error`, to what still makes it fail.
-/// Returns an error that describes the result. `fails` sends messages on a new connection and
-/// returns the server's failure, if any.
+/// Returns an error that describes the result. `send` sends messages on a new connection and returns
+/// an error if the server fails. An error of this side is returned as it is.
 pub(super) fn minimise(
     shots: Vec<Shot>,
     error: Error,
-    fails: impl FnMut(&[Shot]) -> Option<Error>,
+    send: impl FnMut(&[Shot]) -> Result,
 ) -> Error {
-    let mut batch = Batch {
-        shots,
-        error,
-        fails,
-    };
+    if !error.is_finding() {
+        return error;
+    }
+    let mut batch = Batch { shots, error, send };
     let shrunk = batch.shrink();
     let Batch { shots, error, .. } = batch;
     Error::new(match shrunk {
         Ok(true) => format!("{shots:?}: {error}; --case shows a message"),
         Ok(false) => format!("{error}; not repeatable with {shots:?} alone"),
-        Err(gone) => {
+        Err(gone) if gone.is_finding() => {
             format!("{error}; after {shots:?} the server serves no connection any more: {gone}")
         }
+        Err(local) => format!("{shots:?}: {error}; not minimised further: {local}"),
     })
 }
 
@@ -33,17 +33,17 @@ pub(super) fn minimise(
 struct Batch<F> {
     shots: Vec<Shot>,
     error: Error,
-    fails: F,
+    send: F,
 }
 
-impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
+impl<F: FnMut(&[Shot]) -> Result> Batch<F> {
     /// Reduces the batch as long as the server still fails. Returns false if the failure cannot be
     /// repeated.
     ///
     /// # Errors
     ///
     /// Returns an error if the server does not serve a connection without any of these messages, as
-    /// it would then fail after any of them.
+    /// it would then fail after any of them, or an error of this side.
     fn shrink(&mut self) -> Result<bool> {
         self.serves()?;
         if !self.becomes(self.shots.clone())? {
@@ -85,28 +85,33 @@ impl<F: FnMut(&[Shot]) -> Option<Error>> Batch<F> {
 
     /// Replaces the batch by `shots` if the server fails after them, too. Returns true if it does.
     fn becomes(&mut self, shots: Vec<Shot>) -> Result<bool> {
-        let Some(error) = (self.fails)(&shots) else {
-            return Ok(false);
-        };
-        (self.shots, self.error) = (shots, error);
+        match (self.send)(&shots) {
+            Ok(()) => return Ok(false),
+            Err(error) if error.is_finding() => (self.shots, self.error) = (shots, error),
+            Err(local) => return Err(local),
+        }
         self.serves().map(|()| true)
     }
 
     /// Returns an error unless the server serves a new connection.
     fn serves(&mut self) -> Result {
-        (self.fails)(&[]).map_or(Ok(()), Err)
+        (self.send)(&[])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Outcome;
 
     /// Minimises `count` messages. Returns the text of the error.
     fn minimised(count: u64, mut fails: impl FnMut(&[Shot]) -> bool) -> String {
         let shots = (0..count).map(Shot::whole).collect();
-        let how = |failed: bool| failed.then(|| Error::new("again"));
-        minimise(shots, Error::new("first"), |shots| how(fails(shots))).to_string()
+        let send = |shots: &[Shot]| match fails(shots) {
+            true => Err(Error::new("again")),
+            false => Ok(()),
+        };
+        minimise(shots, Error::new("first"), send).to_string()
     }
 
     fn has(shots: &[Shot], case: u64, len: usize) -> bool {
@@ -122,6 +127,31 @@ mod tests {
             said,
             "[Shot { case: 3, len: 40 }, Shot { case: 9, len: 0 }]: again; \
              --case shows a message"
+        );
+    }
+
+    #[test]
+    fn errors_of_this_side_are_no_failures_of_the_server() {
+        let local = || Error::unavailable("no memory");
+        let shots: Vec<Shot> = (0..4).map(Shot::whole).collect();
+        let error = minimise(shots.clone(), local(), |_| panic!("sent"));
+        assert_eq!(error.outcome(), Outcome::Untested);
+        assert_eq!(error.to_string(), "no memory");
+        // The failure that was found stays one.
+        let mut tries = 0;
+        let error = minimise(shots, Error::new("first"), |_| {
+            tries += 1;
+            match tries {
+                1 => Ok(()),
+                2 => Err(Error::new("again")),
+                _ => Err(local()),
+            }
+        });
+        assert_eq!(error.outcome(), Outcome::Finding);
+        let said = error.to_string();
+        assert!(
+            said.ends_with("again; not minimised further: no memory"),
+            "{said}"
         );
     }
 

@@ -16,13 +16,12 @@ mod random;
 
 use self::case::{Area, Maker};
 use crate::{
-    cli::Run,
     error::{Error, Result},
     ffi::Region,
     message::{Answer, Message},
     output::{Format, Output, Progress},
     peer::{Incoming, Params, Peer, PATIENCE},
-    rpc,
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
@@ -115,6 +114,8 @@ struct Connection {
     area: Region,
     /// The XIDs that may be answered, and how often.
     sent: BTreeMap<u32, u32>,
+    /// The first error of a Send.
+    failed: Option<Error>,
 }
 
 impl Connection {
@@ -123,8 +124,16 @@ impl Connection {
         if let Some((xid, _)) = bytes.split_first_chunk() {
             *self.sent.entry(u32::from_be_bytes(*xid)).or_default() += 1;
         }
-        // An error of the connection shows when the answers are awaited.
-        let _ = self.peer.send_bytes(bytes);
+        // If the connection has ended, that shows when the answers are awaited.
+        if let Err(error) = self.peer.send_bytes(bytes) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Returns the reason for which a NULL Call was not answered.
+    fn silence(&mut self) -> Error {
+        let failed = self.failed.take();
+        failed.unwrap_or_else(|| Error::new("a NULL Call was not answered"))
     }
 
     /// Counts an answer. Returns false if no message with this XID awaits one.
@@ -210,7 +219,8 @@ impl Fuzzer<'_> {
         }
         let first = shots.first().map_or(0, |shot| shot.case & 0xffff);
         let null = NULL_XID + first as u32;
-        connection.send(&Message::inline(null, rpc::null(null)).encode());
+        let message = Message::inline(null, connection.peer.null_rpc(null));
+        connection.send(&message.encode());
         if self.collect(&mut connection, null)? {
             self.connection = Some(connection);
         }
@@ -227,7 +237,7 @@ impl Fuzzer<'_> {
                     self.tally.count("closes");
                     return Ok(false);
                 }
-                Incoming::Silence => return Err(Error::new("a NULL Call was not answered")),
+                Incoming::Silence => return Err(connection.silence()),
             };
             if !answer.xid().is_some_and(|xid| connection.answered(xid)) {
                 return Err(Error::new(format!("unexpected answer: {answer:?}")));
@@ -261,6 +271,7 @@ impl Fuzzer<'_> {
             peer,
             area,
             sent: BTreeMap::new(),
+            failed: None,
         })
     }
 
@@ -279,17 +290,13 @@ impl Fuzzer<'_> {
     /// Minimises `shots`, after which the server failed with `error`.
     fn minimise(&mut self, shots: Vec<Shot>, error: Error) -> Error {
         let seed = self.seed;
-        self.format.note(format_args!(
-            "seed {seed}, {shots:?}: {error}; minimising the batch"
-        ));
-        let found = minimise::minimise(shots, error, |shots| self.fails(shots));
-        Error::new(format!("seed {seed}: {found}"))
-    }
-
-    /// Sends `shots` on a new connection. Returns the server's failure, if any.
-    fn fails(&mut self, shots: &[Shot]) -> Option<Error> {
-        self.connection = None;
-        self.send(shots).err()
+        self.format
+            .note(format_args!("seed {seed}, {shots:?}: {error}"));
+        let found = minimise::minimise(shots, error, |shots| {
+            self.connection = None;
+            self.send(shots)
+        });
+        found.within(format_args!("seed {seed}"))
     }
 
     /// Prints one case and sends it alone.

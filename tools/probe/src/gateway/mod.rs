@@ -3,26 +3,27 @@
 //! `gateway`: relays RPC messages between TCP clients and a server of RPC-over-RDMA.
 //!
 //! Each TCP client has its own thread and its own RDMA connection, so XIDs need no translation. The
-//! folder has the [`record`] marking of TCP, the memory for chunks ([`slots`]) and the [`relay`] of
-//! one client.
+//! folder has the [`record`] marking of TCP, the memory for chunks ([`slots`]), the time for which a
+//! client is [`quiet`], and the [`relay`] of one client.
 
+mod quiet;
 mod record;
 mod relay;
 mod slots;
 
 use self::relay::{Limits, Relay};
 use crate::{
-    cli::Run,
     error::{Error, Result},
-    ffi,
     grant::MOST,
+    host,
     output::{Format, Output},
     peer::{Params, Peer},
+    run::Run,
     target::{Server, Target}, //
 };
 use clap::value_parser;
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{
         atomic::{AtomicUsize, Ordering},
         Arc,
@@ -39,8 +40,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Any RPC client can reach the server this way. Each TCP client has its own RDMA connection. Calls
 /// longer than the inline threshold are sent as position-zero Read chunks, each Call offers a Reply
 /// chunk, and Calls of the server (RFC 8167) go to the client over its TCP connection. Messages are
-/// never split into Read and Write chunks of their data. A client that sends a bad record is
-/// disconnected, with a line on standard error.
+/// never split into Read and Write chunks of their data. A client that sends a bad record, or is idle
+/// for too long, is disconnected, with a line on standard error.
+///
+/// The server takes all Calls for Calls of this host. With an address beyond loopback, root of any host
+/// that reaches the gateway has the rights of root of this host.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gateway {
     #[command(flatten)]
@@ -68,6 +72,9 @@ pub(crate) struct Gateway {
         value_parser = value_parser!(u32).range(4096..=1 << 30)
     )]
     largest: u32,
+    /// Seconds after which a client is disconnected that sends nothing and waits for no Reply
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = value_parser!(u64).range(1..))]
+    idle: u64,
 }
 
 impl Run for Gateway {
@@ -77,25 +84,29 @@ impl Run for Gateway {
 
     fn run(&self, output: &mut Output) -> Result {
         let target = self.server.target()?;
-        ffi::raise_file_limit()?;
+        host::raise_file_limit()?;
         // A server that cannot be reached is told at once.
         Peer::connect(&target, Params::default())?.disconnect()?;
         let failed = |error| Error::os("listen", error);
         let listener = TcpListener::bind(self.listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        if !is_loopback(address.ip()) {
+            eprintln!("rpcrdma-probe gateway: {}", exposed(address));
+        }
         output.line(format_args!("listening on {address}"));
         output.set("listening", address.to_string());
         output.complete();
-        self.serve(&listener, target)
+        self.serve(&listener, &target)
     }
 }
 
 impl Gateway {
     /// Serves all clients that connect.
-    fn serve(&self, listener: &TcpListener, target: Target) -> Result {
+    fn serve(&self, listener: &TcpListener, target: &Target) -> Result {
         let limits = Limits {
             depth: self.depth,
             largest: self.largest,
+            idle: Duration::from_secs(self.idle),
         };
         let clients = Arc::new(AtomicUsize::new(0));
         loop {
@@ -108,6 +119,7 @@ impl Gateway {
                 tell(client, "closed: too many clients");
                 continue;
             };
+            let target = target.clone();
             let work = move || {
                 let _place = place;
                 serve_client(stream, client, &target, limits);
@@ -117,6 +129,19 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Returns true if only this host reaches `ip`.
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+/// Returns the warning about an address that other hosts reach.
+fn exposed(address: SocketAddr) -> String {
+    format!(
+        "warning: {address} is open to other hosts, and the server takes their Calls for Calls of this \
+         host, those of root (AUTH_SYS) too: listen on 127.0.0.1, or restrict the port in the firewall"
+    )
 }
 
 /// The place of a client among those that are served at a time; free again when it is dropped.
@@ -153,6 +178,17 @@ fn tell(client: SocketAddr, what: impl std::fmt::Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_beyond_loopback_are_told() {
+        let ip = |text: &str| text.parse().unwrap();
+        for own in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+            assert!(is_loopback(ip(own)), "{own}");
+        }
+        for open in ["0.0.0.0", "::", "192.0.2.1", "2001:db8::1"] {
+            assert!(!is_loopback(ip(open)), "{open}");
+        }
+    }
 
     #[test]
     fn places_are_taken_and_given_back() {

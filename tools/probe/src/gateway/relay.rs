@@ -6,6 +6,7 @@
 //! TCP slows a client that makes more Calls than the server grants.
 
 use super::{
+    quiet::Quiet,
     record::{self, Bad, Direction, Reader, Record},
     slots::{Sizes, Slots},
     tell,
@@ -24,7 +25,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::fd::AsFd,
-    time::Duration, //
+    time::{Duration, Instant}, //
 };
 use svcrdma_proto::cm;
 
@@ -54,6 +55,8 @@ pub(super) struct Limits {
     pub(super) depth: u32,
     /// Bytes of the largest RPC message.
     pub(super) largest: u32,
+    /// The longest time for which a client may be idle.
+    pub(super) idle: Duration,
 }
 
 /// A TCP client and its RDMA connection.
@@ -64,6 +67,7 @@ pub(super) struct Relay {
     piece: Vec<u8>,
     /// True if the client sends no more.
     is_ended: bool,
+    quiet: Quiet,
     /// Calls that wait for credits, and the bytes of them.
     waiting: VecDeque<Record>,
     backlog: usize,
@@ -101,6 +105,7 @@ impl Relay {
             reader: Reader::new(limits.largest as usize),
             piece: vec![0; PIECE],
             is_ended: false,
+            quiet: Quiet::new(limits.idle, Instant::now()),
             waiting: VecDeque::new(),
             backlog: 0,
             slots: Slots::default(),
@@ -116,8 +121,8 @@ impl Relay {
         })
     }
 
-    /// Relays messages until the client has ended its connection and all Calls are answered, or
-    /// something is wrong. Ends the RDMA connection.
+    /// Relays messages until the client has ended its connection and all Calls are answered, the
+    /// client is idle for too long, or something is wrong. Ends the RDMA connection.
     pub(super) fn run(&mut self) -> Result {
         let relayed = self.relay();
         // An error means that the connection has ended already.
@@ -128,11 +133,12 @@ impl Relay {
     fn relay(&mut self) -> Result {
         loop {
             self.send_waiting()?;
-            if self.is_ended && self.waiting.is_empty() && self.slots.in_flight() == 0 {
+            if self.is_ended && !self.has_calls() {
                 return Ok(());
             }
+            let turn = self.turn()?;
             let tcp = self.wants_more().then(|| self.tcp.as_fd());
-            match self.peer.receive_or(TURN, tcp)? {
+            match self.peer.receive_or(turn, tcp)? {
                 None => self.read()?,
                 Some(Incoming::Answer(answer)) => self.answer(answer)?,
                 Some(Incoming::Closed) => {
@@ -140,6 +146,25 @@ impl Relay {
                 }
                 Some(Incoming::Silence) => (),
             }
+        }
+    }
+
+    /// Returns true if a Call of the client has no Reply yet.
+    fn has_calls(&self) -> bool {
+        !self.waiting.is_empty() || self.slots.in_flight() > 0
+    }
+
+    /// Returns how long to wait for a message of either side, or an error if the client has been idle
+    /// for too long. A client that waits for a Reply is not idle.
+    fn turn(&self) -> Result<Duration> {
+        let left = self.quiet.left(Instant::now());
+        match (self.has_calls(), left) {
+            (true, _) => Ok(TURN),
+            (false, Duration::ZERO) => {
+                let limit = self.quiet.limit().as_secs();
+                Err(Error::new(format!("idle for {limit} s")))
+            }
+            (false, left) => Ok(left.min(TURN)),
         }
     }
 
@@ -152,6 +177,7 @@ impl Relay {
     fn read(&mut self) -> Result {
         let read = self.tcp.read(&mut self.piece);
         let len = read.map_err(|error| Error::os("TCP connection", error))?;
+        self.quiet.end(Instant::now());
         if len == 0 {
             self.is_ended = true;
             return self.reader.end().map_err(bad);
@@ -229,6 +255,7 @@ impl Relay {
             Answer::ErrChunk { xid, credits } => {
                 self.window.answered(Some(credits));
                 self.slots.give_up(xid)?;
+                self.quiet.end(Instant::now());
                 tell(
                     self.client,
                     format_args!("Call {xid:#x} is too long, or its Reply is"),
@@ -243,6 +270,7 @@ impl Relay {
     fn relay_reply(&mut self, reply: Reply) -> Result {
         self.window.answered(Some(reply.credits));
         let message = self.slots.take_reply(reply)?;
+        self.quiet.end(Instant::now());
         self.write(&message)
     }
 
@@ -270,7 +298,35 @@ fn system_error(xid: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc;
+    use crate::{ffi::Fake, rpc};
+    use std::net::TcpListener;
+
+    /// Relays for a client that may be idle for so long, and that sends `sent` and stays or goes.
+    fn relayed(idle: Duration, sent: &[u8], stays: bool) -> Result {
+        let _fake = Fake::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(sent).unwrap();
+        let _client = stays.then_some(client);
+        let (stream, address) = listener.accept().unwrap();
+        let limits = Limits {
+            depth: 1,
+            largest: 4096,
+            idle,
+        };
+        let target = Target::new(Fake::addresses().to, None);
+        Relay::new(stream, address, &target, limits)?.run()
+    }
+
+    #[test]
+    fn idle_clients_are_disconnected() {
+        let text = |result: Result| result.map_err(|error| error.to_string());
+        let idle = Err("idle for 0 s".to_owned());
+        assert_eq!(text(relayed(Duration::ZERO, &[], true)), idle);
+        assert_eq!(text(relayed(PATIENCE, &[], false)), Ok(()));
+        let cut = Err("bad record: the stream has ended within it".to_owned());
+        assert_eq!(text(relayed(PATIENCE, &[0x80], false)), cut);
+    }
 
     #[test]
     fn a_call_that_cannot_be_carried_has_a_reply() {

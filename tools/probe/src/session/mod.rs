@@ -15,12 +15,11 @@ pub(crate) use self::provoke::{
 
 use crate::{
     callback,
-    compound::{components, operation},
+    compound::{Compound, Results},
     error::{Error, Result},
     message::{Answer, Message, Reply},
     peer::{Incoming, Peer, PATIENCE},
-    rpc,
-    xdr::{Words, Xdr},
+    xdr::Words,
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 use svcrdma_proto::chunk::Segment;
@@ -64,19 +63,17 @@ pub(crate) fn read_plus(
 ) -> Result<Reply> {
     let mut session = Session::new(peer, 2)?;
     let xid = peer.xid();
-    let head = session.head(xid, 2 + components(path).count());
+    let call = session.head(xid).root().lookup(path);
     // The stateid that bypasses locks and grace periods.
-    let call = at(head, path)
-        .word(minor::READ_PLUS)
-        .words(&[u32::MAX; 4])
-        .hyper(0)
-        .word(count);
-    let mut message = Message::inline(xid, call.into_bytes());
+    let call = call.operation(minor::READ_PLUS, |xdr| {
+        xdr.words(&[u32::MAX; 4]).hyper(0).word(count)
+    });
+    let mut message = Message::inline(xid, call.finish().inline);
     message.writes = writes;
     peer.send(&message)?;
     let reply = session.receive(peer, Some(xid))?;
     let reply = reply.ok_or_else(|| Error::new("unexpected callback"))?;
-    match rpc::results(xid, &reply.body).and_then(|mut words| words.word()) {
+    match Results::new(xid, &reply.body).map(|results| results.last_status()) {
         Some(NOT_SUPPORTED) => Err(Error::unavailable("no READ_PLUS")),
         _ => Ok(reply),
     }
@@ -98,9 +95,8 @@ impl Session {
         };
         let first = session.exchange_id(peer)?;
         session.create(peer, first, flags)?;
-        session.call(peer, "RECLAIM_COMPLETE", 1, |xdr| {
-            xdr.words(&[minor::RECLAIM_COMPLETE, 0])
-        })?;
+        let complete = |call: Compound| call.operation(minor::RECLAIM_COMPLETE, |xdr| xdr.word(0));
+        session.call(peer, "RECLAIM_COMPLETE", complete, |_| Some(()))?;
         Ok(session)
     }
 
@@ -109,13 +105,15 @@ impl Session {
         // Unique to this process and moment, so that client IDs of other probes stay valid.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let name = format!("rpcrdma-probe {} {since:?}", std::process::id());
-        let reply = self.alone(peer, minor::EXCHANGE_ID, |xdr| {
+        let xid = peer.xid();
+        let call = Compound::new(xid, self.minor).operation(minor::EXCHANGE_ID, |xdr| {
             // Verifier and name of the owner; no flags, SP4_NONE, no implementation name.
             xdr.hyper(1).opaque(name.as_bytes()).words(&[0, 0, 0])
+        });
+        let (client, first) = self.exchange(peer, xid, "EXCHANGE_ID", call, |results| {
+            results.good(minor::EXCHANGE_ID)?;
+            results.words().hyper().zip(results.words().word())
         })?;
-        let mut words = Words::new(&reply);
-        let found = words.hyper().zip(words.word());
-        let (client, first) = found.ok_or_else(|| Error::new("EXCHANGE_ID: no client ID"))?;
         self.client = client;
         Ok(first)
     }
@@ -124,88 +122,78 @@ impl Session {
         // Header padding; largest request, response and cached response in bytes; operations,
         // requests; no RDMA IRD.
         let channel = [0, 4096, 4096, 4096, 8, 4, 0];
-        let client = self.client;
-        let reply = self.alone(peer, minor::CREATE_SESSION, |xdr| {
-            xdr.hyper(client)
+        let xid = peer.xid();
+        let call = Compound::new(xid, self.minor).operation(minor::CREATE_SESSION, |xdr| {
+            xdr.hyper(self.client)
                 .words(&[first, flags])
                 .words(&channel)
                 .words(&channel)
                 // Callbacks with AUTH_NONE.
                 .words(&[callback::PROGRAM, 1, 0])
+        });
+        self.id = self.exchange(peer, xid, "CREATE_SESSION", call, |results| {
+            results.good(minor::CREATE_SESSION)?;
+            four(results.words())
         })?;
-        let id = four(&mut Words::new(&reply));
-        self.id = id.ok_or_else(|| Error::new("CREATE_SESSION: no session"))?;
         Ok(())
     }
 
-    /// Makes a Call of one operation outside of a session. Returns its results.
-    fn alone(
-        &mut self,
-        peer: &mut Peer,
-        operation: u32,
-        arguments: impl FnOnce(Xdr) -> Xdr,
-    ) -> Result<Vec<u8>> {
-        let xid = peer.xid();
-        let message = arguments(rpc::compound_call(xid).words(&[0, self.minor, 1, operation]));
-        let body = self.exchange(peer, xid, message)?;
-        let mut words = Words::new(&body);
-        good(&mut words, operation)
-            .map(|()| words.rest().to_vec())
-            .ok_or_else(|| Error::new(format!("operation {operation} failed: {body:02x?}")))
-    }
-
-    /// Builds the beginning of a Call of `count` operations in the session.
-    fn head(&mut self, xid: u32, count: usize) -> Xdr {
+    /// Starts a Call in the session.
+    fn head(&mut self, xid: u32) -> Compound {
         let sequence = self.sequence;
         self.sequence += 1;
-        rpc::compound_call(xid)
-            .words(&[0, self.minor, count as u32 + 1, minor::SEQUENCE])
-            .words(&self.id)
+        Compound::new(xid, self.minor).operation(minor::SEQUENCE, |xdr| {
             // Slot 0, which is also the highest slot in use; the server need not cache the reply.
-            .words(&[sequence, 0, 0, 0])
+            xdr.words(&self.id).words(&[sequence, 0, 0, 0])
+        })
     }
 
-    /// Makes a Call of `count` operations in the session. Returns their results.
-    fn call(
+    /// Makes the Call `name` of these operations in the session. Returns what `read` takes from their
+    /// results.
+    fn call<T>(
         &mut self,
         peer: &mut Peer,
         name: &str,
-        count: usize,
-        operations: impl FnOnce(Xdr) -> Xdr,
-    ) -> Result<Vec<u8>> {
+        operations: impl FnOnce(Compound) -> Compound,
+        read: impl FnOnce(&mut Results<'_>) -> Option<T>,
+    ) -> Result<T> {
         let xid = peer.xid();
-        let head = self.head(xid, count);
-        let body = self.exchange(peer, xid, operations(head))?;
-        let mut words = Words::new(&body);
-        good(&mut words, minor::SEQUENCE)
+        let call = operations(self.head(xid));
+        self.exchange(peer, xid, name, call, |results| {
+            results.good(minor::SEQUENCE)?;
             // Session ID, sequence ID, slot, highest and target highest slot, flags.
-            .and_then(|()| words.skip(4 + 5))
-            .map(|()| words.rest().to_vec())
-            .ok_or_else(|| Error::new(format!("SEQUENCE of {name} failed: {body:02x?}")))
+            results.words().skip(4 + 5)?;
+            read(results)
+        })
     }
 
-    /// Sends a COMPOUND. Returns the results of its operations.
-    fn exchange(&mut self, peer: &mut Peer, xid: u32, message: Xdr) -> Result<Vec<u8>> {
-        peer.send(&Message::inline(xid, message.into_bytes()))?;
-        loop {
-            let Some(reply) = self.receive(peer, Some(xid))? else {
-                continue;
-            };
-            let results = rpc::results(xid, &reply.body).and_then(|mut words| {
-                let status = words.word()?;
-                words.opaque()?;
-                let _count = words.word()?;
-                Some((status, words.rest().to_vec()))
-            });
-            return match results {
-                Some((OTHER_MINOR, _)) => Err(Error::unavailable(format!(
-                    "no NFS version 4.{}",
-                    self.minor
-                ))),
-                Some((GRACE, _)) => Err(Error::unavailable("the server is in its grace period")),
-                Some((_, results)) => Ok(results),
-                None => Err(Error::new(format!("no results but {reply:?}"))),
-            };
+    /// Makes the Call `name`. Returns what `read` takes from its results, and an error if they are not
+    /// the expected ones.
+    fn exchange<T>(
+        &mut self,
+        peer: &mut Peer,
+        xid: u32,
+        name: &str,
+        call: Compound,
+        read: impl FnOnce(&mut Results<'_>) -> Option<T>,
+    ) -> Result<T> {
+        peer.send(&Message::inline(xid, call.finish().inline))?;
+        let reply = loop {
+            if let Some(reply) = self.receive(peer, Some(xid))? {
+                break reply;
+            }
+        };
+        let mut results = Results::new(xid, &reply.body);
+        match results.as_ref().map(Results::last_status) {
+            Some(OTHER_MINOR) => Err(Error::unavailable(format!(
+                "no NFS version 4.{}",
+                self.minor
+            ))),
+            Some(GRACE) => Err(Error::unavailable("the server is in its grace period")),
+            _ => results
+                .as_mut()
+                .and_then(read)
+                .ok_or_else(|| Error::new(format!("{name} failed: {reply:?}"))),
         }
     }
 
@@ -223,25 +211,6 @@ impl Session {
             ))),
         }
     }
-}
-
-/// Adds a PUTROOTFH and a LOOKUP for each component of `path`.
-fn at(xdr: Xdr, path: &str) -> Xdr {
-    components(path).fold(xdr.word(operation::PUTROOTFH), |xdr, name| {
-        xdr.word(operation::LOOKUP).opaque(name.as_bytes())
-    })
-}
-
-/// Takes the results of the operations that [`at`] adds.
-fn skip_at(words: &mut Words<'_>, path: &str) -> Option<()> {
-    good(words, operation::PUTROOTFH)?;
-    components(path).try_for_each(|_| good(words, operation::LOOKUP))
-}
-
-/// Takes the head of the result of operation `number`, which must be successful.
-fn good(words: &mut Words<'_>, number: u32) -> Option<()> {
-    let head = (words.word()?, words.word()?);
-    (head == (number, 0)).then_some(())
 }
 
 /// Takes 16 bytes.

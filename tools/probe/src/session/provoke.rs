@@ -5,13 +5,12 @@
 //! A server calls back only when it has a reason, so the probe gives it one: an owner waits for a
 //! lock that another owner of the same client holds and then releases.
 
-use super::{at, four, good, skip_at, Session};
+use super::{four, Session};
 use crate::{
-    compound::components,
+    compound::Compound,
     error::{Error, Result},
     message::Reply,
-    peer::Peer,
-    xdr::Words, //
+    peer::Peer, //
 };
 
 /// Operation numbers (RFC 7531).
@@ -106,29 +105,30 @@ impl Session {
     fn open(&mut self, peer: &mut Peer, path: &str) -> Result<StateId> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let client = self.client;
-        let reply = self.call(peer, "OPEN", 2 + components(folder).count(), |xdr| {
-            at(xdr, folder)
-                .words(&[operation::OPEN, 0, READ_AND_WRITE, 0])
-                .hyper(client)
-                .opaque(b"owner")
-                // OPEN4_NOCREATE, CLAIM_NULL.
-                .words(&[0, 0])
-                .opaque(name.as_bytes())
-        })?;
-        let mut words = Words::new(&reply);
-        let opened = skip_at(&mut words, folder).and_then(|()| {
-            good(&mut words, operation::OPEN)?;
-            let state = four(&mut words)?;
+        let open = |call: Compound| {
+            let call = call.root().lookup(folder);
+            call.operation(operation::OPEN, |xdr| {
+                xdr.words(&[0, READ_AND_WRITE, 0])
+                    .hyper(client)
+                    .opaque(b"owner")
+                    // OPEN4_NOCREATE, CLAIM_NULL.
+                    .words(&[0, 0])
+                    .opaque(name.as_bytes())
+            })
+        };
+        let (state, flags) = self.call(peer, "OPEN", open, |results| {
+            results.at(folder)?;
+            results.good(operation::OPEN)?;
+            let state = four(results.words())?;
             // Change information of the directory: atomic, before, after.
-            words.skip(1 + 2 + 2)?;
-            Some((state, words.word()?))
-        });
-        match opened {
-            Some((state, flags)) if flags & MAY_NOTIFY != 0 => Ok(state),
-            Some(_) => Err(Error::unavailable(
+            results.words().skip(1 + 2 + 2)?;
+            Some((state, results.words().word()?))
+        })?;
+        match flags & MAY_NOTIFY {
+            0 => Err(Error::unavailable(
                 "the server makes no callbacks about locks",
             )),
-            None => Err(Error::new("OPEN failed")),
+            _ => Ok(state),
         }
     }
 
@@ -142,41 +142,40 @@ impl Session {
         kind: u32,
     ) -> Result<Option<StateId>> {
         let client = self.client;
-        let reply = self.call(peer, "LOCK", 2 + components(path).count(), |xdr| {
-            at(xdr, path)
-                .words(&[operation::LOCK, kind, 0])
-                .hyper(0)
-                .hyper(1)
-                // A new lock owner for this open file.
-                .words(&[1, 0])
-                .words(&open)
-                .word(0)
-                .hyper(client)
-                .opaque(owner.as_bytes())
-        })?;
-        let mut words = Words::new(&reply);
-        let locked = skip_at(&mut words, path).and_then(|()| {
-            let head = (words.word()?, words.word()?);
-            match head {
-                (operation::LOCK, 0) => four(&mut words).map(Some),
-                (operation::LOCK, DENIED) => Some(None),
+        let lock = |call: Compound| {
+            let call = call.root().lookup(path);
+            call.operation(operation::LOCK, |xdr| {
+                xdr.words(&[kind, 0])
+                    .hyper(0)
+                    .hyper(1)
+                    // A new lock owner for this open file.
+                    .words(&[1, 0])
+                    .words(&open)
+                    .word(0)
+                    .hyper(client)
+                    .opaque(owner.as_bytes())
+            })
+        };
+        self.call(peer, "LOCK", lock, |results| {
+            results.at(path)?;
+            match results.status(operation::LOCK)? {
+                0 => four(results.words()).map(Some),
+                DENIED => Some(None),
                 _ => None,
             }
-        });
-        locked.ok_or_else(|| Error::new("LOCK failed"))
+        })
     }
 
     fn unlock(&mut self, peer: &mut Peer, path: &str, held: StateId) -> Result<()> {
-        let reply = self.call(peer, "LOCKU", 2 + components(path).count(), |xdr| {
-            at(xdr, path)
-                .words(&[operation::LOCKU, WRITE_LOCK, 0])
-                .words(&held)
-                .hyper(0)
-                .hyper(1)
-        })?;
-        let mut words = Words::new(&reply);
-        skip_at(&mut words, path)
-            .and_then(|()| good(&mut words, operation::LOCKU))
-            .ok_or_else(|| Error::new("LOCKU failed"))
+        let unlock = |call: Compound| {
+            let call = call.root().lookup(path);
+            call.operation(operation::LOCKU, |xdr| {
+                xdr.words(&[WRITE_LOCK, 0]).words(&held).hyper(0).hyper(1)
+            })
+        };
+        self.call(peer, "LOCKU", unlock, |results| {
+            results.at(path)?;
+            results.good(operation::LOCKU)
+        })
     }
 }

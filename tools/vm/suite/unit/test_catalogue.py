@@ -6,9 +6,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import vm
+import qemu
 
-from suite import catalogue
+from suite import catalogue, main
 from suite.settings import Settings
 from suite.test import Machine, Test
 
@@ -21,7 +21,7 @@ def names(tests: list[Test]) -> list[str]:
 
 def selected(patterns: str, kernels: tuple[str, ...] = ALL.kernels) -> list[str]:
     settings = Settings(kernels, patterns=tuple(patterns.split()))
-    size = vm.Size()
+    size = qemu.Size()
     tests = [Test(name, 10, (), (Machine("7.3", size),)) for name in ("wire.fuzz", "wire.rnr", "wires.x")]
     tests.append(Test("wire.fuzz@debug" if len(kernels) > 1 else "wire.fuzz", 10, (), (Machine("debug", size),)))
     return names(catalogue.selected(tests, settings))
@@ -41,7 +41,7 @@ class SelectionTest(unittest.TestCase):
         self.assertIn("wire.fuzz", selected("wire", ("debug",)))
 
     def test_long_tests_are_selected_by_name(self) -> None:
-        size = vm.Size()
+        size = qemu.Size()
         tests = [Test("a.b", 1, (), (Machine("7.3", size),)), Test("a.long", 1, (), (Machine("7.3", size),), is_long=True)]
         for patterns, expected in ((), ["a.b"]), (("a",), ["a.b"]), (("a.l*", "a.b"), None), (("a.long",), ["a.long"]):
             settings = Settings(ALL.kernels, patterns=patterns)
@@ -62,7 +62,7 @@ class GuestTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.top = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.enterContext(mock.patch.object(vm, "TOP", self.top))
+        self.enterContext(mock.patch.object(qemu, "TOP", self.top))
 
     def script(self, name: str, *lines: str, mode: int = 0o755) -> None:
         path = self.top / name
@@ -94,7 +94,7 @@ class GuestTest(unittest.TestCase):
     def test_client_of_the_debug_kernel_has_the_home_kernel(self) -> None:
         self.script("a.b", "# vms: 2", "# cpus: 2", "# debug: yes")
         tests = self.read()
-        self.assertEqual(tests["a.b"].machines, (Machine("7.3", vm.Size(cpus=2)),) * 2)
+        self.assertEqual(tests["a.b"].machines, (Machine("7.3", qemu.Size(cpus=2)),) * 2)
         self.assertEqual([machine.kernel for machine in tests["a.b@debug"].machines], ["debug", "7.3"])
         only = self.read(Settings(("debug",)))["a.b"]
         self.assertEqual([machine.kernel for machine in only.machines], ["debug", "debug"])
@@ -157,6 +157,9 @@ class NeededTest(unittest.TestCase):
             first, _ = catalogue.with_needed([test], builds)
             needed = test.needs.union(*(build.needs for build in first))
             self.assertEqual(needed & debug, debug if test.is_debug else set(), test.name)
+            # Nor is the kernel made for it, as it would be on a cold cache.
+            made = main.wanted_kernels(ALL, first, set(test.machines))
+            self.assertEqual("debug" in made, test.is_debug, test.name)
 
     def test_host_tests_examine_our_code(self) -> None:
         self.assertEqual(catalogue.host_tests(Settings(("7.3",), "stock")), [])
@@ -168,7 +171,7 @@ class NeededTest(unittest.TestCase):
 
 class PackageTest(unittest.TestCase):
     def test_each_test_of_the_packages_is_listed(self) -> None:
-        found = sorted(path.name for path in (vm.TOP / "tools/vm/packages").glob("package.*"))
+        found = sorted(path.name for path in (qemu.TOP / "tools/vm/packages").glob("package.*"))
         self.assertEqual(sorted(names(catalogue.slow_package_tests(ALL))), found)
 
     def test_they_need_the_packages(self) -> None:

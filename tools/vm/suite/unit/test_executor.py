@@ -6,6 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import qemu
 import vm
 
 from suite.executor import Executor
@@ -25,8 +26,8 @@ class ExecutorTest(unittest.TestCase):
     def host(self, script: str, limit: float = 60) -> Result:
         return self.executor.run(Test("host.x", limit, ("sh", "-c", script)))
 
-    def guest(self, name: str, result: vm.Result, vms: int = 1, flaky: str = "") -> tuple[Result, vm.Job]:
-        """Runs a test in VMs that end with this result. The test has written `flaky`."""
+    def guest(self, name: str, result: vm.Result, vms: int = 1, **flaky: str) -> tuple[Result, vm.Job]:
+        """Runs a test in VMs that end with this result. `flaky` has what each VM has written as flaky."""
         jobs = []
 
         def run(_: vm.Images, job: vm.Job) -> vm.Result:
@@ -34,11 +35,11 @@ class ExecutorTest(unittest.TestCase):
             for number in range(1, vms + 1):
                 (job.out / f"vm{number}/out").mkdir(parents=True)
                 (job.out / f"vm{number}/console.log").touch()
-            if flaky:
-                (job.out / f"vm{vms}/out/flaky").write_text(flaky)
+            for name, said in flaky.items():
+                (job.out / name / "out/flaky").write_text(said)
             return result
 
-        machines = (Machine("debug", vm.Size(3072, 2)), Machine("7.3", vm.Size()))
+        machines = (Machine("debug", qemu.Size(3072, 2)), Machine("7.3", qemu.Size()))
         with mock.patch.object(vm, "run", run):
             judged = self.executor.run(Test(name, 60, ("/src/x",), machines[:vms]))
         return judged, jobs[0]
@@ -66,13 +67,13 @@ class ExecutorTest(unittest.TestCase):
     def test_guest_passes(self) -> None:
         result, job = self.guest("a.b", vm.Result(0, 1.0))
         self.assertEqual(result.outcome, Outcome.PASSED)
-        self.assertEqual((job.vms, job.client, job.size), (1, None, vm.Size(3072, 2)))
+        self.assertEqual((job.vms, job.client, job.size), (1, None, qemu.Size(3072, 2)))
         self.assertEqual(job.limit, 60 * 4 * self.executor.slow)
 
     def test_guest_with_a_client(self) -> None:
         result, job = self.guest("a.b", vm.Result(0, 1.0), 2)
         self.assertEqual(result.log, self.logs / "a.b/vm2/out/log")
-        self.assertEqual(job.client, (self.executor.images["7.3"], vm.Size()))
+        self.assertEqual(job.client, (self.executor.images["7.3"], qemu.Size()))
 
     def test_guest_fails_by_its_own_checks(self) -> None:
         result, _ = self.guest("a.b", vm.Result(1, 1.0))
@@ -88,8 +89,10 @@ class ExecutorTest(unittest.TestCase):
         died = vm.Result(0, 1.0, repeats=("a VM died", "a VM died again"))
         result, _ = self.guest("a.died", died)
         self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "a VM died; a VM died again"))
-        result, _ = self.guest("a.said", vm.Result(0, 1.0), 2, "storm 1 took more\n")
+        result, _ = self.guest("a.said", vm.Result(0, 1.0), 2, vm2="storm 1 took more\n")
         self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "storm 1 took more"))
+        result, _ = self.guest("a.server", vm.Result(0, 1.0), 2, vm1="a device was made again\n")
+        self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "a device was made again"))
 
     def test_guest_that_was_repeated_and_fails(self) -> None:
         result, _ = self.guest("a.b", vm.Result(1, 1.0, repeats=("a VM died",)))

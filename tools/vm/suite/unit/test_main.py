@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import qemu
 import vm
 
 from suite import catalogue, main
@@ -22,7 +23,7 @@ from suite.settings import Settings
 from suite.slots import Slots
 from suite.test import Machine, Test
 
-SCRIPT = vm.TOP / "scripts/test"
+SCRIPT = qemu.TOP / "scripts/test"
 
 
 def call(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -68,13 +69,13 @@ class WithoutKernelTest(unittest.TestCase):
     def test_kernels_are_those_of_vms_and_builds(self) -> None:
         settings = Settings(("7.3", "7.2", "debug"))
         built = catalogue.for_kernel("build.7.2", 1, "7.2", "scripts/build")
-        self.assertEqual(main.wanted_kernels(settings, [built], {Machine("7.3", vm.Size())}), ["7.3", "7.2"])
+        self.assertEqual(main.wanted_kernels(settings, [built], {Machine("7.3", qemu.Size())}), ["7.3", "7.2"])
 
     def test_tests_on_other_kernels_run(self) -> None:
         settings = Settings(("7.3", "debug"))
         builds = [catalogue.for_kernel(catalogue.module_of(each), 1, each, "scripts/build") for each in settings.kernels]
         others = [
-            Test(f"a.{each}", 1, (), (Machine(each, vm.Size()),), needs=frozenset({catalogue.module_of(each)}))
+            Test(f"a.{each}", 1, (), (Machine(each, qemu.Size()),), needs=frozenset({catalogue.module_of(each)}))
             for each in settings.kernels
         ]
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -90,7 +91,7 @@ class WithoutKernelTest(unittest.TestCase):
 
         self.enterContext(mock.patch.multiple(main, LOGS=folder, prepare=lambda *_: images, end_when_interrupted=lambda _: None))
         self.enterContext(mock.patch.object(Executor, "run", run))
-        self.enterContext(mock.patch.object(vm, "use_kvm", lambda: True))
+        self.enterContext(mock.patch.object(qemu, "use_kvm", lambda: True))
         self.enterContext(mock.patch("sys.stdout", io.StringIO()))
         report = Report(io.StringIO())
         main.run_all(settings, builds, others, Slots(2), report)

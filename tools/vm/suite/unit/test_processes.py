@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-import vm
+import qemu
 
 from suite.processes import Processes
 from suite.unit.common import has_ended
@@ -30,7 +30,7 @@ class ProcessesTest(unittest.TestCase):
 
     def test_command_runs_in_the_checkout(self) -> None:
         done = Processes().run(["pwd"], stdout=subprocess.PIPE)
-        self.assertEqual(done.stdout.decode().strip(), str(vm.TOP))
+        self.assertEqual(done.stdout.decode().strip(), str(qemu.TOP))
 
     def test_signals_end_commands_and_their_children(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -43,5 +43,5 @@ class ProcessesTest(unittest.TestCase):
                 self.assertTrue(has_ended(child))
 
     def begin(self) -> subprocess.Popen[bytes]:
-        environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(vm.TOP / "tools/vm"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(qemu.TOP / "tools/vm"), "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.Popen([sys.executable, "-c", RUN], env=environ, stdout=subprocess.PIPE)

@@ -5,7 +5,7 @@ import io
 import threading
 import unittest
 
-import vm
+import qemu
 
 from suite.report import Report
 from suite.result import Outcome, Result
@@ -13,7 +13,7 @@ from suite.run import Run
 from suite.slots import Slots
 from suite.test import Machine, Test
 
-PAIR = (Machine("7.3", vm.Size()),) * 2
+PAIR = (Machine("7.3", qemu.Size()),) * 2
 
 
 class Recorder:

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import qemu
 import vm
 
 IMAGES = vm.Images(Path("root"), Path("7.3"), None)
@@ -17,11 +18,25 @@ IN_OURS = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "svcrdma")
 DIED = vm.Result(None, 1.0, "the VM died")
 
 
+class SnapshotTest(unittest.TestCase):
+    def test_deaths_before_it_is_saved_are_written_down(self) -> None:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        outcomes = [OSError("the VM died with status -11"), OSError("time limit"), None]
+        with mock.patch.object(vm, "boot_and_save", side_effect=outcomes):
+            vm.save_snapshot(IMAGES, qemu.Size(), folder)
+        self.assertEqual((folder / "died").read_text(), "the VM died with status -11\ntime limit\n")
+        with (
+            mock.patch.object(vm, "boot_and_save", side_effect=OSError("x")),
+            self.assertRaisesRegex(SystemExit, "no VM to save: x"),
+        ):
+            vm.save_snapshot(IMAGES, qemu.Size(), folder)
+
+
 class RunTest(unittest.TestCase):
     def setUp(self) -> None:
         self.out = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.out / "vm1").mkdir()
-        self.enterContext(mock.patch.object(vm, "use_kvm", lambda: False))
+        self.enterContext(mock.patch.object(qemu, "use_kvm", lambda: False))
         self.enterContext(contextlib.redirect_stderr(io.StringIO()))
 
     def run_job(self, *attempts: tuple[vm.Result, bool, str]) -> vm.Result:
