@@ -3,6 +3,7 @@
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
 export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW VERSION GROUP FASTEST XFSTESTS RESUME
+export DEB_SIGN MODULE_SIGN_KEY MODULE_SIGN_CERT
 
 .DEFAULT_GOAL := modules
 
@@ -16,6 +17,7 @@ help: ## this list
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'
+	@echo '  DEB_SIGN=KEYID       lets make deb sign the repository; MODULE_SIGN_KEY=FILE the modules'
 	@echo '  V=1                  show commands'
 
 modules: ## build svcrdma.ko into build/VERSION (the default)

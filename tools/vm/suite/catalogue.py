@@ -33,6 +33,9 @@ TOOLS = [
 ]
 HOST = [
     ("build.install", 60, ["scripts/tests/install"]),
+    ("build.version", 60, ["scripts/tests/version"]),
+    ("build.repository", 120, ["scripts/tests/repository"]),
+    ("build.sign-module", 120, ["scripts/tests/sign-module"]),
     ("build.rust-analyzer", 300, ["scripts/tests/rust-project"]),
     ("build.htmldocs", 300, ["scripts/htmldocs"]),
     ("check.imports", 60, ["scripts/check-imports"]),
@@ -67,8 +70,8 @@ SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
 ]
 BUILD_DEB = "build.deb"
 # Those of HOST that examine the module that was built.
-OF_MODULE = {"build.install", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
-REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools"]
+OF_MODULE = {"build.install", "build.sign-module", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
+REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 
 
 def builds(settings: Settings) -> list[Test]:
@@ -124,6 +127,7 @@ def host_tests(settings: Settings) -> list[Test]:
         for name, limit, command in HOST
     ]
     tests += [Test(f"build.refuse-{case}", 60, ("scripts/tests/refuse", case)) for case in REFUSALS]
+    tests.append(Test("build.packages", 60, ("scripts/tests/packages",), needs=frozenset({BUILD_DEB})))
     return tests + [package_test(*each, settings) for each in PACKAGES]
 
 
