@@ -61,7 +61,6 @@ HOST = [
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.install", 600, []),
-    ("package.pages", 1500, []),
     ("package.device", 900, []),
     ("package.guard", 900, []),
     ("package.lockdown", 600, []),
@@ -69,6 +68,7 @@ PACKAGES: list[tuple[str, float, list[str]]] = [
 ]
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
+    ("package.pages", 1500, []),
     ("package.kernel", 600, ["--pool", "--kernel", "7.2"]),
     ("package.dkms-skip", 900, ["--pool", "--kernel", "7.2"]),
     ("package.dkms", 7200, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
