@@ -116,7 +116,8 @@ impl Cq {
             count: 0,
             remains: KVec::new(),
         };
-        // INVARIANT: The queue was just allocated; its context is `health`. There are no reservations.
+        // INVARIANT: The queue was just allocated; its context is `health`. There are no
+        // reservations.
         let made = Arc::pin_init(
             pin_init!(Self {
                 cq,
@@ -217,8 +218,8 @@ impl Cq {
 impl PinnedDrop for Cq {
     fn drop(self: Pin<&mut Self>) {
         // Waits for the worker. No handler of a completion runs afterwards, so the remains may go.
-        // SAFETY: The queue is live by the type invariant. Queue pairs hold reservations, which hold this
-        // value, so no queue pair uses the queue.
+        // SAFETY: The queue is live by the type invariant. Queue pairs hold reservations, which hold
+        // this value, so no queue pair uses the queue.
         unsafe { bindings::ib_free_cq(self.as_ptr()) };
     }
 }
@@ -260,8 +261,8 @@ impl CqReservation {
             reservations.remains.push_within_capacity(remains)
         };
         if let Err(refused) = refused {
-            // Not reached: the reservation has room for it. Memory that completions may name is lost
-            // rather than freed.
+            // Not reached: the reservation has room for it. Memory that completions may name is
+            // lost rather than freed.
             core::mem::forget(refused);
         }
     }

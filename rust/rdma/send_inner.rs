@@ -85,7 +85,8 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     front: Option<Job<W>>,
     /// Work that waits behind `front`; nothing if that is `None`.
     waiting: Ring<Job<W>>,
-    /// True if the memory of `front` could not be mapped. Work in `waiting` has no memory mapped then.
+    /// True if the memory of `front` could not be mapped. No memory of work in `waiting` is mapped
+    /// then.
     is_unmapped: bool,
     progress: Progress,
     /// Seconds since the creation, as counted by ticks.
@@ -344,19 +345,21 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
             }
             // The work will never fit: it needs more scatter/gather entries than the device takes.
             Ok(false) => self.fail(E2BIG),
-            Err(ENOMEM) => self.give_back_mappings(),
+            Err(ENOMEM) => {
+                self.unmap_waiting();
+                Step::Stop(Stop::Unmapped)
+            }
             Err(e) => self.fail(e),
         }
     }
 
-    /// Unmaps the memory of all work behind the front, whose memory could not be mapped. Otherwise
-    /// work that is posted after the front could hold all that the front needs.
+    /// Unmaps the memory of all work behind the front. Work that is posted after the front could
+    /// otherwise hold all that the front needs.
     #[cold]
-    fn give_back_mappings(&mut self) -> Step {
+    fn unmap_waiting(&mut self) {
         if !core::mem::replace(&mut self.is_unmapped, true) {
             self.waiting.iter_mut().for_each(|job| job.work.unmap());
         }
-        Step::Stop(Stop::Unmapped)
     }
 
     /// Fills the slots of `count` work requests, which begin with `first`. The last one is

@@ -143,7 +143,8 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// - Any other error. Nothing more is posted.
     fn map(&mut self, pd: &Arc<Pd>) -> Result<bool>;
 
-    /// Unmaps all memory of the work, none of which is posted. It is mapped again by [`Self::map`].
+    /// Unmaps all memory of the work. No work request of it was posted. [`Self::map`] maps the memory
+    /// again. Must not sleep.
     ///
     /// Called for work that waits behind work whose memory cannot be mapped.
     fn unmap(&mut self);

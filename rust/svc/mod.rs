@@ -40,6 +40,7 @@
 //! | page region | the pages of one Call or Reply, and their DMA mapping |
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |
+//! | Read buffer | the sink of one Call, with the pages that count as lent to it |
 //! | class | `validated` if a Call of the peer had a valid file handle, otherwise `unvalidated` |
 //! | line | the queue of the Calls that wait for pages; one for each class |
 //! | quota | the limit of the pages that one connection has for Read chunks |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read buffers: page regions that Calls have from the pool.
+//! Read buffers: the sinks that the pool has lent to Calls.
 
 use core::ops::{
     Deref,
@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use rdma::page_region::PageRegion;
 use svcrdma_proto::shares::PeerClass;
 
-/// The Read buffer of a Call: a page region with pages that the Reads of its chunks fill.
+/// The sink of a Call, with pages that its RDMA Reads fill.
 ///
 /// The pages count as lent in the line of `class` until the pool takes the Read buffer back.
 pub(crate) struct ReadBuffer {

@@ -123,7 +123,7 @@ struct Part<'a> {
     times: BTreeMap<Kind, Times>,
 }
 
-/// What all connections together have measured.
+/// The measurements of all connections, merged.
 struct Results {
     /// From the first Call to the last reply.
     elapsed: Duration,

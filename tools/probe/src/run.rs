@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all commands have in common.
+//! The trait that all commands implement.
 
 use crate::{
     error::Result,

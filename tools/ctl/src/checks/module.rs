@@ -38,8 +38,8 @@ pub(crate) fn findings(system: &System) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// Returns why svcrdma must not be loaded or cannot be: the reason that has to be mended first. A
-/// loaded rpcrdma is none, because it can be unloaded.
+/// Returns the first reason why svcrdma must not or cannot be loaded. A loaded rpcrdma is no such
+/// reason, because it can be unloaded.
 pub(crate) fn obstacle(system: &System) -> Option<Finding> {
     let modules = system.modules();
     missing(system, &modules)
@@ -48,7 +48,7 @@ pub(crate) fn obstacle(system: &System) -> Option<Finding> {
         .or_else(|| installed_signature(system, &modules).filter(is_broken))
 }
 
-/// Returns why svcrdma is not loaded although nothing is wrong with its file: rpcrdma was first.
+/// Returns the finding that rpcrdma was loaded before svcrdma, and what uses it.
 pub(crate) fn loaded_first(system: &System) -> Finding {
     let (id, text) = not_serving(system);
     let mounts = system.rdma_mounts();

@@ -29,8 +29,8 @@ use std::{
     time::Duration, //
 };
 
-/// How often rpcrdma is tried to unload, and the time between two attempts: what nfsd has closed
-/// releases the module a moment later.
+/// The number of attempts to unload rpcrdma, and the time between two. Listeners and connections
+/// that nfsd has closed release the module a moment later.
 const ATTEMPTS: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The means from which a row builds its message.
+//! Messages of rows, and the peer, memory and file that they name.
 
 use crate::{
     compound,
@@ -12,7 +12,7 @@ use crate::{
 };
 use svcrdma_proto::chunk::{ReadSegment, Segment};
 
-/// The means from which a row builds its message.
+/// Builds the message of a row.
 pub(super) struct Props<'a> {
     pub(super) peer: &'a Peer,
     pub(super) xid: u32,

@@ -53,7 +53,7 @@ impl Drop for Qp {
     }
 }
 
-/// The room of a connection.
+/// The sizes of the queues of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
     /// Entries of the send queue, and of the receive queue. siw reports a completion before it frees
@@ -64,7 +64,7 @@ struct Room {
 }
 
 impl Room {
-    /// Returns the room for `depth` Sends and as many Receives.
+    /// Returns the sizes for `depth` Sends and as many Receives.
     fn new(depth: u32) -> Result<Self> {
         let room = depth.checked_add(1).and_then(|requests| {
             let completions = c_int::try_from(requests.checked_mul(2)?).ok()?;
