@@ -122,9 +122,10 @@ impl HostNames {
         let is_known = self.numbers.contains_key(&word.to_lowercase());
         // Parts of paths, and symbols with an offset.
         let is_other = before == Some('/') || matches!(after, Some('/' | '+' | '=' | '('));
-        match is_known || !is_other && is_domain(word) {
-            true => format!("host{}", self.number(word)),
-            false => word.to_owned(),
+        if is_known || !is_other && is_domain(word) {
+            format!("host{}", self.number(word))
+        } else {
+            word.to_owned()
         }
     }
 }

@@ -116,9 +116,10 @@ impl Histogram {
             seen += u128::from(*calls);
             if *calls > 0 && seen * 1000 >= count * u128::from(of_thousand) {
                 let is_last = n + 1 == self.0.len();
-                return Some(match is_last {
-                    true => Bound::AtLeast(Self::end(n) / 2),
-                    false => Bound::Below(Self::end(n)),
+                return Some(if is_last {
+                    Bound::AtLeast(Self::end(n) / 2)
+                } else {
+                    Bound::Below(Self::end(n))
                 });
             }
         }

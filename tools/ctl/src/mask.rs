@@ -65,9 +65,10 @@ impl Mask {
                 .iter()
                 .flatten()
                 .any(|c| c.is_alphanumeric() || *c == '_');
-            match is_word {
-                true => masked += &rest[..end],
-                false => masked += &self.token(&rest[..end]),
+            if is_word {
+                masked += &rest[..end]
+            } else {
+                masked += &self.token(&rest[..end])
             }
             before = rest[..end].chars().next_back();
             rest = &rest[end..];

@@ -61,9 +61,10 @@ pub fn use_prefixes<'s>(
 ) -> Result<bool, Invalid> {
     let list = Prefixes::parse(text, slots, |list, prefix| {
         // A list that has all that it is to have.
-        match list.contains(&prefix) {
-            true => Ok(()),
-            false => Err(Invalid),
+        if list.contains(&prefix) {
+            Ok(())
+        } else {
+            Err(Invalid)
         }
     })?;
     out.write_fmt(format_args!("{list}")).map_err(|_| Invalid)?;

@@ -53,9 +53,10 @@ fn model(prefix: IpAddr, len: usize, address: IpAddr) -> bool {
         .concat(),
         _ => bits(prefix),
     };
-    let len = match is_mapped(prefix) && len >= 96 {
-        true => len - 96,
-        false => len,
+    let len = if is_mapped(prefix) && len >= 96 {
+        len - 96
+    } else {
+        len
     };
     let theirs = bits(address);
     ours.len() == theirs.len() && ours[..len] == theirs[..len]

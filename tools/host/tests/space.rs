@@ -97,12 +97,11 @@ impl Server {
             left,
         };
         let running = peer.running;
-        match standing.has_space(|| running) {
-            true => {
-                peer.is_busy = true;
-                self.ready.push_back(number);
-            }
-            false => peer.is_missed = true,
+        if standing.has_space(|| running) {
+            peer.is_busy = true;
+            self.ready.push_back(number);
+        } else {
+            peer.is_missed = true
         }
     }
 

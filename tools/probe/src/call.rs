@@ -69,11 +69,12 @@ fn fits(peer: &Peer, message: &Message) -> Result<()> {
         message.encode().len(),
         cm::Peer::parse(peer.private_data()).receive as usize,
     );
-    match len <= most {
-        true => Ok(()),
-        false => Err(Error::unavailable(format!(
+    if len <= most {
+        Ok(())
+    } else {
+        Err(Error::unavailable(format!(
             "the message has {len} bytes, but the server accepts only {most}"
-        ))),
+        )))
     }
 }
 

@@ -182,9 +182,10 @@ impl Peer {
             return Ok(None);
         };
         self.sending += 1;
-        match self.wait_sent()? {
-            true => Ok(Some(window)),
-            false => Err(Error::unavailable("a memory window cannot be bound")),
+        if self.wait_sent()? {
+            Ok(Some(window))
+        } else {
+            Err(Error::unavailable("a memory window cannot be bound"))
         }
     }
 
@@ -245,9 +246,10 @@ impl Peer {
             Wakeup::Event(_) => true,
             Wakeup::Timeout => false,
         });
-        match has_ended {
-            true => Error::os("ibv_post_send", ErrorKind::NotConnected.into()),
-            false => error,
+        if has_ended {
+            Error::os("ibv_post_send", ErrorKind::NotConnected.into())
+        } else {
+            error
         }
     }
 
@@ -321,9 +323,10 @@ impl Peer {
     fn take(&mut self, done: Completion) -> Result<Incoming> {
         let offset = done.id as usize * self.params.receive_size;
         let bytes = self.inbox.read(offset, done.len)?;
-        let posted = match self.params.reposts {
-            true => self.post_receive(done.id),
-            false => Ok(()),
+        let posted = if self.params.reposts {
+            self.post_receive(done.id)
+        } else {
+            Ok(())
         };
         match posted {
             // siw refuses Receives once the server has closed; the next wait finds the end.

@@ -155,9 +155,10 @@ impl Share {
 impl Race {
     /// Returns the part of a connection of the small or the large peer.
     fn part(&self, is_small: bool) -> Part<'_> {
-        let (answers, demand) = match is_small {
-            true => (&self.small, Some(&self.large)),
-            false => (&self.large, None),
+        let (answers, demand) = if is_small {
+            (&self.small, Some(&self.large))
+        } else {
+            (&self.large, None)
         };
         Part {
             race: self,

@@ -180,9 +180,10 @@ impl Tally {
             .iter()
             .map(|(failure, count)| format!("{count} {failure}"))
             .collect();
-        match kinds.is_empty() {
-            true => "none".to_owned(),
-            false => kinds.join(", "),
+        if kinds.is_empty() {
+            "none".to_owned()
+        } else {
+            kinds.join(", ")
         }
     }
 }

@@ -114,9 +114,10 @@ fn lost_listeners(system: &System) -> Vec<Finding> {
             listener.name()
         );
         let action = "bring the device or the address back; the listener returns by itself";
-        match all_lost {
-            true => broken("listener-lost", text, action),
-            false => warning("listener-lost", text, action),
+        if all_lost {
+            broken("listener-lost", text, action)
+        } else {
+            warning("listener-lost", text, action)
         }
     });
     findings.collect()

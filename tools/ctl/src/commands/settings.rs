@@ -112,9 +112,10 @@ fn get(system: &System, settings: &[&'static Setting]) -> Result<Answer> {
 
 /// Returns a value for a column, and the number of its parts if it is too long.
 fn cell(value: String) -> String {
-    match value.len() > WIDTH {
-        true => format!("({} below)", value.split(' ').count()),
-        false => value,
+    if value.len() > WIDTH {
+        format!("({} below)", value.split(' ').count())
+    } else {
+        value
     }
 }
 
@@ -303,12 +304,13 @@ fn is_valid(name: &str, value: &str) -> bool {
 /// Writes the file, or removes it if nothing is left in it.
 fn write(system: &System, content: &str) -> Result {
     let path = system.root.path(KEPT);
-    let written = match content.is_empty() {
-        true => match fs::remove_file(&path) {
+    let written = if content.is_empty() {
+        match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
-        },
-        false => atomic::write(&path, content.as_bytes(), 0o644),
+        }
+    } else {
+        atomic::write(&path, content.as_bytes(), 0o644)
     };
     written.map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {

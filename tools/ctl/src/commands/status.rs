@@ -129,9 +129,10 @@ impl Now {
 
     fn devices_line(&self) -> String {
         joined(self.devices.iter().map(|device| {
-            let state = match device.is_active() {
-                true => "active",
-                false => "not active",
+            let state = if device.is_active() {
+                "active"
+            } else {
+                "not active"
             };
             let used = device
                 .row

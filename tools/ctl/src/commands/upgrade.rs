@@ -57,16 +57,15 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
     }
     let mut command = program::command(system.root.path(PROGRAM));
     command.arg("--checked").args(&args.module);
-    let (status, said) = match json {
-        false => (command.status().map_err(failed)?, String::new()),
-        true => {
-            let output = command.output().map_err(failed)?;
-            let said = [output.stdout, output.stderr].concat();
-            (
-                output.status,
-                String::from_utf8_lossy(&said).trim().to_owned(),
-            )
-        }
+    let (status, said) = if json {
+        let output = command.output().map_err(failed)?;
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status,
+            String::from_utf8_lossy(&said).trim().to_owned(),
+        )
+    } else {
+        (command.status().map_err(failed)?, String::new())
     };
     // The program has said why it failed.
     let json = json!({"replaced": status.success(), "said": said, "version": system.version()});

@@ -95,9 +95,10 @@ impl Host {
     /// Removes a file or a folder.
     pub(crate) fn remove(&self, path: &str) {
         let path = self.path(path);
-        match path.is_dir() {
-            true => fs::remove_dir_all(path).expect("a folder"),
-            false => fs::remove_file(path).expect("a file"),
+        if path.is_dir() {
+            fs::remove_dir_all(path).expect("a folder")
+        } else {
+            fs::remove_file(path).expect("a file")
         }
     }
 

@@ -186,9 +186,10 @@ impl Words<'_> {
         while self.present()? {
             writes.push(self.chunk()?);
         }
-        let reply = match self.present()? {
-            true => Some(self.chunk()?),
-            false => None,
+        let reply = if self.present()? {
+            Some(self.chunk()?)
+        } else {
+            None
         };
         Some((reads, writes, reply))
     }

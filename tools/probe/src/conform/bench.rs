@@ -110,9 +110,10 @@ pub(super) fn expect_quiet(peer: &mut Peer) -> Result {
 
 /// Returns the error `wrong` unless `met`.
 pub(super) fn require(met: bool, wrong: impl Into<String>) -> Result {
-    match met {
-        true => Ok(()),
-        false => Err(Error::new(wrong)),
+    if met {
+        Ok(())
+    } else {
+        Err(Error::new(wrong))
     }
 }
 

@@ -87,9 +87,10 @@ fn cut_off(bench: &Bench<'_>) -> Result {
     for len in 1..WORDS * 4 + 8 {
         let xid = peer.xid();
         peer.send_bytes(&message(xid, peer.null_rpc(xid))[..len])?;
-        let result = match len < SHORTEST {
-            true => expect_quiet(&mut peer),
-            false => expect_err_chunk(&mut peer, xid),
+        let result = if len < SHORTEST {
+            expect_quiet(&mut peer)
+        } else {
+            expect_err_chunk(&mut peer, xid)
         };
         result.map_err(|error| error.within(format_args!("after {len} bytes")))?;
     }

@@ -34,9 +34,10 @@ pub(super) const ROWS: &[Row] = &[
         keeps_handle(b.peer()?, b)?;
         // Both sides must announce support.
         let peer = able(b)?;
-        match cm::Peer::parse(peer.private_data()).remote_invalidation {
-            true => Ok(()),
-            false => keeps_handle(peer, b),
+        if cm::Peer::parse(peer.private_data()).remote_invalidation {
+            Ok(())
+        } else {
+            keeps_handle(peer, b)
         }
     }),
 ];

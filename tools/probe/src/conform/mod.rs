@@ -112,9 +112,10 @@ fn rows(part: Option<&str>) -> impl Iterator<Item = &'static Row> + '_ {
 
 impl Run for Conform {
     fn format(&self) -> Format {
-        match self.json {
-            true => Format::Json,
-            false => self.server.format(),
+        if self.json {
+            Format::Json
+        } else {
+            self.server.format()
         }
     }
 

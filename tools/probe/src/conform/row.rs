@@ -115,10 +115,13 @@ impl Row {
         let has_file = bench.file.is_some();
         match self.needs {
             Needs::File | Needs::Window if !has_file => Err(Error::unavailable("no --file")),
-            Needs::Window => match bench.has_windows()? {
-                true => Ok(()),
-                false => Err(Error::unavailable("the device has no memory windows")),
-            },
+            Needs::Window => {
+                if bench.has_windows()? {
+                    Ok(())
+                } else {
+                    Err(Error::unavailable("the device has no memory windows"))
+                }
+            }
             Needs::CallLimit if bench.call_limit.is_none() => {
                 Err(Error::unavailable("no --call-limit"))
             }

@@ -73,13 +73,15 @@ pub(super) fn try_message(
 /// Sends `bytes` and checks that the server's only reaction is one of `want`. Returns the reaction.
 pub(super) fn send(peer: &mut Peer, bytes: &[u8], want: &[Seen]) -> Result<Seen> {
     peer.send_bytes(bytes)?;
-    let seen = match want.contains(&Seen::Nothing) {
-        true => look_behind(peer, bytes)?,
-        false => look(peer, bytes)?,
+    let seen = if want.contains(&Seen::Nothing) {
+        look_behind(peer, bytes)?
+    } else {
+        look(peer, bytes)?
     };
-    match want.contains(&seen) {
-        true => Ok(seen),
-        false => Err(Error::new(format!("{seen} instead of {}", want[0]))),
+    if want.contains(&seen) {
+        Ok(seen)
+    } else {
+        Err(Error::new(format!("{seen} instead of {}", want[0])))
     }
 }
 

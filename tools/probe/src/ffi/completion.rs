@@ -2,7 +2,7 @@
 
 //! A completion queue with its event channel.
 
-use super::{bindings, check, check_ptr, memory::Pd};
+use super::{bindings, check, check_ptr, pd::Pd};
 use crate::error::{Error, Result};
 use std::{
     ffi::c_int,

@@ -6,7 +6,8 @@ use super::{
     bindings, check, check_ptr,
     cm::{Addresses, Event, Id, Offer},
     completion::{Completion, Cq},
-    memory::{Pd, Region},
+    memory::Region,
+    pd::Pd,
     wait::wait_readable_or,
     window::Window,
 };

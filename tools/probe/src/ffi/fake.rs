@@ -10,7 +10,8 @@ use super::{
     bindings::{self, *},
     cm::{Addresses, Id},
     endpoint::Endpoint,
-    memory::{Pd, Region},
+    memory::Region,
+    pd::Pd,
 };
 use crate::error::Result;
 use nix::errno::Errno;
@@ -192,9 +193,10 @@ fn succeeds(name: &'static str) -> bool {
 
 /// Returns what a call returns that is to fail or to succeed.
 fn status(name: &'static str) -> c_int {
-    match succeeds(name) {
-        true => 0,
-        false => Errno::ENOMEM as c_int,
+    if succeeds(name) {
+        0
+    } else {
+        Errno::ENOMEM as c_int
     }
 }
 

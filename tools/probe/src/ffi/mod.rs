@@ -12,6 +12,7 @@ mod endpoint;
 #[cfg(test)]
 mod fake;
 mod memory;
+mod pd;
 mod wait;
 mod window;
 

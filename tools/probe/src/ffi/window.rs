@@ -2,10 +2,7 @@
 
 //! Memory windows: handles that the peer may invalidate, unlike that of a [`Region`].
 
-use super::{
-    bindings, check,
-    memory::{Pd, Region},
-};
+use super::{bindings, check, memory::Region, pd::Pd};
 use crate::error::{Error, Result};
 use std::{
     mem,

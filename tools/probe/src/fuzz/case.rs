@@ -74,9 +74,10 @@ impl Maker<'_> {
             message.procedure = random.word() % 6;
         }
         for (position, len) in pieces {
-            let segments = match random.once_in(4) {
-                true => self.segments(random),
-                false => self.whole(random, len),
+            let segments = if random.once_in(4) {
+                self.segments(random)
+            } else {
+                self.whole(random, len)
             };
             add_reads(&mut message, position, segments);
         }
@@ -171,9 +172,10 @@ fn add_reads(message: &mut Message, position: u32, segments: Vec<Segment>) {
 fn change(random: &mut Random, bytes: &mut Vec<u8>) {
     let words = bytes.len() / 4;
     // The header is at the beginning, so change that more often.
-    let at = 4 * match random.once_in(3) {
-        true => random.below(words),
-        false => random.below(words.min(32)),
+    let at = 4 * if random.once_in(3) {
+        random.below(words)
+    } else {
+        random.below(words.min(32))
     };
     match random.below(8) {
         0 => bytes.truncate(random.below(bytes.len() + 1)),

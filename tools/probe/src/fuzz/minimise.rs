@@ -107,9 +107,12 @@ mod tests {
     /// Minimises `count` messages. Returns the text of the error.
     fn minimised(count: u64, mut fails: impl FnMut(&[Shot]) -> bool) -> String {
         let shots = (0..count).map(Shot::whole).collect();
-        let send = |shots: &[Shot]| match fails(shots) {
-            true => Err(Error::new("again")),
-            false => Ok(()),
+        let send = |shots: &[Shot]| {
+            if fails(shots) {
+                Err(Error::new("again"))
+            } else {
+                Ok(())
+            }
         };
         minimise(shots, Error::new("first"), send).to_string()
     }
