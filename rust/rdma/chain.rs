@@ -96,7 +96,7 @@ impl<'b, 'm> Chain<'b, 'm> {
 
     /// Returns the bytes of the RDMA Reads in the chain.
     #[inline]
-    pub(super) fn bytes_read(&self) -> u32 {
+    pub fn bytes_read(&self) -> u32 {
         self.buffers.bytes_read()
     }
 

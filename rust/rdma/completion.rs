@@ -49,7 +49,7 @@ impl Status {
 /// The completion of posted work, as [`Handler::sent`](crate::handler::Handler::sent) gets it.
 ///
 /// A completion stands for its work request and all that were posted before.
-/// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) turns it into work that is done.
+/// [`SendGuard::complete`](crate::send_queue::SendGuard::complete) turns it into work that is done.
 ///
 /// The completions of a queue pair are handled in order and one at a time, because only the worker
 /// of the send queue's completion queue handles them.
@@ -78,9 +78,9 @@ impl Completion {
         self.status
     }
 
-    /// Returns true after [`Self::spend`].
+    /// Returns true once all work that the completion stands for was given back.
     #[inline]
-    pub(super) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.spent.get()
     }
 

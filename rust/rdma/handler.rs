@@ -78,7 +78,11 @@ impl Unfit {
 ///     }
 ///
 ///     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-///         while let Some((work, stop)) = this.send_queue.complete(completion) {
+///         while !completion.is_spent() {
+///             let mut sq = this.send_queue.lock();
+///             let work = sq.complete(completion);
+///             let stop = sq.resume();
+///             drop(sq);
 ///             this.follow(stop);
 ///             work.map(|work| this.finish(work));
 ///         }
@@ -105,7 +109,7 @@ pub trait Handler: Send + Sync + Sized + 'static {
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
     /// Handles a completion of posted work. If the status is a success, the implementation calls
-    /// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) until it returns `None`.
+    /// [`SendGuard::complete`](crate::send_queue::SendGuard::complete) until it is spent.
     /// Otherwise the queue pair has failed, and the ULP tears the connection down.
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
 

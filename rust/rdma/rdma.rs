@@ -35,7 +35,7 @@
 //! 3. That thread makes the `ReceivePool` and the `Qp`, and posts Receives with
 //!    [`receive_pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
 //! 4. [`cm::CmId::accept`] accepts the peer. Messages may arrive before it returns.
-//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was submitted before can now be
+//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was posted before can now be
 //!    posted.
 //!
 //! # Order of teardown
@@ -66,7 +66,7 @@
 //! | `Handler`, but for `failed` | a worker of a completion queue; must not sleep |
 //! | `Handler::failed` | any, also with hard interrupts disabled; takes no locks |
 //! | `Events` | a worker of the connection manager that holds the lock of the id; may sleep |
-//! | `Work` | the caller of `SendQueue`, under its spinlock; must not sleep |
+//! | `Work` | the owner of a `SendGuard`, under the spinlock; must not sleep |
 //! | `Client` | the thread that adds or removes a device; may sleep |
 //!
 //! # Examples
@@ -143,11 +143,8 @@
 //!
 //! impl Work for Echo {
 //!     type State = ();
-//!     type Queued = ();
 //!
-//!     fn on_queued(&mut self, _state: &mut ()) {}
-//!
-//!     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+//!     fn build<'m>(&'m self, _: &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 //!         if room == 0 {
 //!             return Built::More;
 //!         }
@@ -234,8 +231,8 @@
 //!         };
 //!         let len = receive.message().len();
 //!         buffer.bytes_mut()[..len].copy_from_slice(receive.message());
-//!         match this.send_queue.submit(Echo { buffer, len }) {
-//!             Ok((stop, ())) => this.follow(stop),
+//!         match this.send_queue.lock().post(Echo { buffer, len }) {
+//!             Ok(stop) => this.follow(stop),
 //!             Err(_) => this.queue_close(),
 //!         }
 //!     }
@@ -252,7 +249,11 @@
 //!         if !completion.status().is_success() {
 //!             return this.queue_close();
 //!         }
-//!         while let Some((echo, stop)) = this.send_queue.complete(completion) {
+//!         while !completion.is_spent() {
+//!             let mut sq = this.send_queue.lock();
+//!             let echo = sq.complete(completion);
+//!             let stop = sq.resume();
+//!             drop(sq);
 //!             this.follow(stop);
 //!             if let Some(echo) = echo {
 //!                 // The capacity is that of all buffers.

@@ -46,7 +46,7 @@ pub enum Stop {
     Full,
     /// Work waits because its memory cannot be mapped now, for lack of bounce buffers or of IOMMU
     /// addresses. Completions post it when the memory can be mapped, and so does
-    /// [`SendQueue::resume`](crate::send_queue::SendQueue::resume), which the ULP calls after some
+    /// [`SendGuard::resume`](crate::send_queue::SendGuard::resume), which the ULP calls after some
     /// milliseconds: others may use up what is lacking.
     Unmapped,
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
@@ -169,16 +169,19 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         }
     }
 
-    /// Calls `f` for all work. Returns the pages that completed RDMA Reads have filled; wraps
-    /// around.
-    pub(super) fn survey(&self, mut f: impl FnMut(&W)) -> u32 {
-        self.slots.work().for_each(|(work, _)| f(work));
-        self.jobs().for_each(|job| f(&job.work));
+    /// Iterates over all work. See [`SendGuard`](crate::send_queue::SendGuard), as for the functions
+    /// below.
+    pub(super) fn work(&self) -> impl Iterator<Item = &W> {
+        let waiting = self.jobs().map(|job| &job.work);
+        Iterator::chain(self.slots.work().map(|(work, _)| work), waiting)
+    }
+
+    /// Returns the pages that completed RDMA Reads have filled; wraps around.
+    pub(super) fn filled(&self) -> u32 {
         self.progress.filled
     }
 
-    /// Notes that `seconds` have passed. See
-    /// [`SendQueue::tick`](crate::send_queue::SendQueue::tick).
+    /// Notes that `seconds` have passed.
     pub(super) fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
         self.now = self.now.wrapping_add(seconds);
         self.mark()?;
@@ -194,27 +197,25 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
     /// there is no room, or if nothing is posted any more.
     #[inline]
-    pub(super) fn submit(&mut self, mut work: W) -> Result<(Stop, W::Queued), Refused<W>> {
+    pub(super) fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
         if let Gate::Broken(_) | Gate::Closed = self.gate {
             return Err(Refused::Closed(work));
         }
         if self.waiting.is_full() {
             return Err(Refused::Full(work));
         }
-        let queued = work.on_queued(&mut self.state);
         let mut job = Job::new(work);
         if self.front.is_some() {
-            return Ok((self.wait(job)?, queued));
+            return self.wait(job);
         }
-        let stop = match self.step(&mut job) {
+        Ok(match self.step(&mut job) {
             Step::Whole(slot) => {
                 self.retain(slot, job);
                 Stop::Idle
             }
             Step::Part => self.hold(job, None),
             Step::Stop(stop) => self.hold(job, Some(stop)),
-        };
-        Ok((stop, queued))
+        })
     }
 
     /// Makes `job` wait. Gives the work back if there is no room.
@@ -290,10 +291,9 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         };
         let room = self.queue.room();
         let mut chain = qp.begin(&mut job.claim, self.queue.free());
-        let built = job.work.build(&mut chain, room as usize);
+        let built = job.work.build(&mut self.state, &mut chain, room as usize);
         // CAST: A chain has at most `room` work requests.
         let count = chain.len() as u32;
-        let read = chain.bytes_read();
         match (count, room) {
             (0, 0) => return Step::Stop(Stop::Full),
             (0, _) => return self.map(job),
@@ -305,9 +305,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         // more time for each piece.
         let since = job.since.unwrap_or(self.now);
         let signal = !is_whole || self.signals.next(job.work.awaits_completion());
-        if is_whole {
-            job.work.on_built(&mut self.state)
-        } else {
+        if !is_whole {
             job.since = Some(since)
         }
         let Some(first) = self.queue.post(count) else {
@@ -322,7 +320,6 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         if let Err(e) = posted {
             return self.fail(e);
         }
-        W::on_posted(&mut self.state, count, read);
         if is_whole {
             Step::Whole(last)
         } else {
@@ -331,7 +328,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     }
 
     /// Maps the memory of `job`, for which no work request could be built, and posts one chain for it.
-    // Out of line: the ULP maps memory before it submits work, and that rarely fails.
+    // Out of line: the ULP maps memory before it posts work, and that rarely fails.
     #[cold]
     #[inline(never)]
     fn map(&mut self, job: &mut Job<W>) -> Step {
@@ -432,57 +429,42 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         Step::Stop(Stop::Failed(error))
     }
 
-    /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
-    /// work back or until all of it was taken. Then posts waiting work, if all of it was taken.
+    /// Takes the oldest work that `completion` stands for, or marks the completion as spent.
     #[inline]
-    pub(super) fn complete(&mut self, completion: &Completion) -> (Option<W>, Stop) {
-        let work = self.retire(completion);
-        self.progress.set_awaited(self.slots.is_any_awaited());
-        let stop = if completion.is_spent() {
-            self.resume()
-        } else {
-            Stop::Idle
-        };
-        (work, stop)
-    }
-
-    /// Takes work that `completion` stands for, the oldest first, until the ULP gets a piece of
-    /// work back. Marks the completion as spent when there is no more.
-    #[inline]
-    fn retire(&mut self, completion: &Completion) -> Option<W> {
-        let (Gate::Open(qp) | Gate::Broken(qp)) = &self.gate else {
-            // The queue pair is being destroyed: `shut` gives all work back.
-            completion.spend();
-            return None;
-        };
-        let last = qp.slot_of(completion);
-        let last = last.filter(|_| completion.status().is_success());
-        let count = last.map_or(0, |last| self.queue.up_to(last));
-        let mut slot = self.queue.oldest().unwrap_or(0);
-        let mut returned = None;
-        let mut retired = 0;
-        while retired < count && returned.is_none() {
+    pub(super) fn complete(&mut self, completion: &Completion) -> Option<W> {
+        let last = self.last_of(completion);
+        while let (Some(last), false) = (last, completion.is_spent()) {
+            let slot = self.queue.oldest().unwrap_or(last);
             // INVARIANT: Work requests complete in the order of posting, so that of `slot` has
             // completed.
+            self.queue.retire(1);
+            if slot == last {
+                // New work may take the slot from now on.
+                completion.spend();
+                self.slots.complete(last);
+                self.progress.set_awaited(self.slots.is_any_awaited());
+            }
             if let Some((work, claim, amount)) = self.slots.take(slot) {
                 // SAFETY: The last work request of `work` has completed, and with it all earlier
                 // ones. `work` has not changed by the type invariant, and is not dropped yet.
                 unsafe { claim.complete() };
                 self.progress.count(amount);
-                returned = work.retire(&mut self.state);
-            }
-            slot = self.queue.next(slot);
-            // At most `count`.
-            retired = retired.wrapping_add(1);
-        }
-        self.queue.retire(retired);
-        if retired == count {
-            // Once the last work request is retired, new work may take its slot.
-            completion.spend();
-            if let Some(last) = last {
-                self.slots.complete(last);
+                return Some(work);
             }
         }
-        returned
+        completion.spend();
+        None
+    }
+
+    /// Returns the slot of the work request that `completion` reports: an outstanding one that has
+    /// succeeded. Returns None if there is none, or if the queue pair is being destroyed: then
+    /// `shut` gives all work back.
+    #[inline]
+    fn last_of(&self, completion: &Completion) -> Option<usize> {
+        let (Gate::Open(qp) | Gate::Broken(qp)) = &self.gate else {
+            return None;
+        };
+        let last = qp.slot_of(completion)?;
+        (completion.status().is_success() && self.queue.up_to(last) > 0).then_some(last)
     }
 }

@@ -2,8 +2,8 @@
 
 //! Send queues: the work of a connection, posted or waiting for room.
 //!
-//! A ULP submits [`Work`] of any kind, such as RDMA Reads of Calls and Replies, and it is posted in
-//! that order. Work that needs more work requests than the queue pair has room for is posted piece
+//! A ULP posts [`Work`] of any kind, such as RDMA Reads of Calls and Replies, through the guard of
+//! the lock, and the device gets it in that order. Work that needs more work requests than the queue pair has room for is posted piece
 //! by piece.
 //!
 //! # Ownership of memory
@@ -24,9 +24,10 @@
 //!
 //! # Contexts and locking
 //!
-//! Each `SendQueue` has one spinlock. Functions may be called in any process context, completion
-//! handlers included; only [`SendQueue::new`] and [`SendQueue::shut`] sleep. Posting, and the end
-//! of posting in `shut`, exclude each other by the lock, as a drain requires.
+//! Each `SendQueue` has one spinlock; what it protects is reached through a [`SendGuard`]. Functions
+//! may be called in any process context, completion handlers included; only [`SendQueue::new`] and
+//! [`SendQueue::shut`] sleep. Posting, and the end of posting in `shut`, exclude each other by the
+//! lock, as a drain requires.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -51,7 +52,10 @@ use crate::{
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::SpinLock, //
+    sync::{
+        SpinLock,
+        SpinLockGuard, //
+    },
 };
 use support::{
     figure::Figure,
@@ -71,21 +75,18 @@ pub struct Size {
 /// The work of a connection: posted to its queue pair, or waiting for room there.
 ///
 /// The ULP makes it before it accepts the peer, and owns it, usually in the context of the
-/// connection. Work can be submitted at once and is posted after [`Self::open`]. The `SendQueue` owns
-/// the queue pair and the id until [`Self::shut`], which a ULP must call to break the reference
-/// cycle with their context.
+/// connection. Work can be posted at once, and waits until [`Self::open`]. The `SendQueue` owns the
+/// queue pair and the id until [`Self::shut`], which a ULP must call to break the reference cycle
+/// with their context.
 ///
 /// # Examples
 ///
-/// Submitting and completing work. Each function that adds work or makes room posts all that can be
-/// posted, under the same acquisition of the lock.
+/// Posting and completing work. What is done with the guard is done under one acquisition of the
+/// lock.
 ///
 /// ```ignore
-/// fn submit(&self, work: Reply) -> Result<(), Reply> {
-///     let (stop, ()) = self
-///         .send_queue
-///         .submit(work)
-///         .map_err(Refused::into_inner)?;
+/// fn post(&self, work: Reply) -> Result<(), Reply> {
+///     let stop = self.send_queue.lock().post(work).map_err(Refused::into_inner)?;
 ///     self.follow(stop);
 ///     Ok(())
 /// }
@@ -93,13 +94,17 @@ pub struct Size {
 /// fn follow(&self, stop: Stop) {
 ///     match stop {
 ///         // A later completion makes room and posts the rest.
-///         Stop::Idle | Stop::Full => {}
+///         Stop::Idle | Stop::Full | Stop::Unmapped => {}
 ///         Stop::Failed(_) => self.queue_close(),
 ///     }
 /// }
 ///
 /// // In `Handler::sent`:
-/// while let Some((work, stop)) = this.send_queue.complete(completion) {
+/// while !completion.is_spent() {
+///     let mut sq = this.send_queue.lock();
+///     let work = sq.complete(completion);
+///     let stop = sq.resume();
+///     drop(sq);
 ///     this.follow(stop);
 ///     work.map(|work| this.pool.put(work));
 /// }
@@ -126,56 +131,13 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
         }))
     }
 
-    /// Takes the queue pair that work is posted to from now on, and posts the waiting work. The
-    /// queue pair must have the depth of this send queue.
-    ///
-    /// Called once. If it is called again, after [`Self::shut`], or with another depth, it drops
-    /// `qp` instead, which sleeps.
-    pub fn open(&self, qp: Qp<H, E>) -> Stop {
-        let mut inner = self.inner.lock();
-        if inner.can_open(&qp) {
-            inner.open(qp);
-            let stop = inner.resume();
-            self.has_waiting.set(inner.has_waiting());
-            return stop;
-        }
-        drop(inner);
-        // Without the lock, as this sleeps.
-        drop(qp);
-        Stop::Idle
-    }
-
-    /// Adds work at the end of the queue, and posts all that can be posted. Returns the reason why
-    /// no more was posted, and the result of [`Work::on_queued`].
-    ///
-    /// # Errors
-    ///
-    /// Returns the work:
-    ///
-    /// - [`Refused::Full`] if too much work waits.
-    /// - [`Refused::Closed`] if posting has failed or [`Self::shut`] was called.
+    /// Acquires the spinlock. The caller must not sleep until it drops the guard.
     #[inline]
-    pub fn submit(&self, work: W) -> Result<(Stop, W::Queued), Refused<W>> {
-        self.with_inner(|inner| inner.submit(work))
-    }
-
-    /// Takes work that has completed, the oldest first, and posts waiting work when all of it was
-    /// taken. The caller repeats this until it returns `None`.
-    ///
-    /// Returns the piece of work that [`Work::retire`] has returned, if any, and the reason why no
-    /// more was posted. Failed and flushed work is given back by [`Self::shut`] instead.
-    #[inline]
-    pub fn complete(&self, completion: &Completion) -> Option<(Option<W>, Stop)> {
-        if completion.is_spent() {
-            None
-        } else {
-            Some(self.with_inner(|inner| inner.complete(completion)))
+    pub fn lock(&self) -> SendGuard<'_, W, H, E> {
+        SendGuard {
+            has_waiting: &self.has_waiting,
+            inner: self.inner.lock(),
         }
-    }
-
-    /// Posts waiting work until nothing waits or no more can be posted. Returns the reason.
-    pub fn resume(&self) -> Stop {
-        self.with_inner(Inner::resume)
     }
 
     /// Returns true if work waits for room or for the queue pair. The answer may be out of date.
@@ -184,20 +146,21 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
         self.has_waiting.get()
     }
 
-    /// Calls `f`, which may change the waiting work, under the lock.
-    #[inline]
-    fn with_inner<R>(&self, f: impl FnOnce(&mut Inner<W, H, E>) -> R) -> R {
-        let mut inner = self.inner.lock();
-        let result = f(&mut inner);
-        self.has_waiting.set(inner.has_waiting());
-        result
-    }
-
-    /// Calls `f` with the data of the ULP that the lock protects. `f` must not sleep and must not
-    /// call this send queue.
-    #[inline]
-    pub fn with_state<R>(&self, f: impl FnOnce(&mut W::State) -> R) -> R {
-        f(&mut self.inner.lock().state)
+    /// Takes the queue pair that work is posted to from now on, and posts the waiting work. The
+    /// queue pair must have the depth of this send queue.
+    ///
+    /// Called once. If it is called again, after [`Self::shut`], or with another depth, it drops
+    /// `qp` instead, which sleeps.
+    pub fn open(&self, qp: Qp<H, E>) -> Stop {
+        let mut guard = self.lock();
+        if guard.inner.can_open(&qp) {
+            guard.inner.open(qp);
+            return guard.resume();
+        }
+        drop(guard);
+        // Without the lock, as this sleeps.
+        drop(qp);
+        Stop::Idle
     }
 
     /// Stops posting, disconnects, drains and destroys the queue pair. Then calls `f` for all work
@@ -223,19 +186,67 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     fn take_any(&self) -> Option<W> {
         self.inner.lock().take_any()
     }
+}
+
+/// A locked [`SendQueue`].
+///
+/// Its owner must not sleep and must not lock the same send queue.
+pub struct SendGuard<'a, W: Work, H: Handler, E: Events> {
+    has_waiting: &'a Figure<bool>,
+    inner: SpinLockGuard<'a, Inner<W, H, E>>,
+}
+
+impl<W: Work, H: Handler, E: Events> SendGuard<'_, W, H, E> {
+    /// Returns the data of the ULP.
+    #[inline]
+    pub fn state(&mut self) -> &mut W::State {
+        &mut self.inner.state
+    }
+
+    /// Adds work at the end of the queue, and posts all that can be posted. Returns the reason why
+    /// no more was posted.
+    ///
+    /// # Errors
+    ///
+    /// Returns the work:
+    ///
+    /// - [`Refused::Full`] if too much work waits.
+    /// - [`Refused::Closed`] if posting has failed or [`SendQueue::shut`] was called.
+    #[inline]
+    pub fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
+        self.inner.post(work)
+    }
+
+    /// Takes the oldest work that `completion` stands for. Returns None, and marks the completion
+    /// as [spent](Completion::is_spent), if there is no more. Failed and flushed work is given back by
+    /// [`SendQueue::shut`] instead.
+    ///
+    /// The caller repeats this, under the same acquisition of the lock or another one, until the
+    /// completion is spent, and then calls [`Self::resume`].
+    #[inline]
+    pub fn complete(&mut self, completion: &Completion) -> Option<W> {
+        self.inner.complete(completion)
+    }
+
+    /// Posts waiting work until nothing waits or no more can be posted. Returns the reason.
+    #[inline]
+    pub fn resume(&mut self) -> Stop {
+        self.inner.resume()
+    }
+
+    /// Iterates over all work, posted or waiting.
+    pub fn work(&self) -> impl Iterator<Item = &W> {
+        self.inner.work()
+    }
+
+    /// Returns the number of pages that completed RDMA Reads have filled so far, which wraps around.
+    pub fn filled(&self) -> u32 {
+        self.inner.filled()
+    }
 
     /// Returns the load of the send queue.
     pub fn load(&self) -> Load {
-        self.inner.lock().load()
-    }
-
-    /// Calls `f` for all work, posted or waiting. `f` runs under the spinlock: it must not sleep
-    /// and must not call this send queue.
-    ///
-    /// Returns the number of pages that completed RDMA Reads have filled so far, which wraps
-    /// around.
-    pub fn survey(&self, f: impl FnMut(&W)) -> u32 {
-        self.inner.lock().survey(f)
+        self.inner.load()
     }
 
     /// Notes that `seconds` seconds have passed since the last tick, and returns the time for which
@@ -248,7 +259,14 @@ impl<W: Work, H: Handler, E: Events> SendQueue<W, H, E> {
     /// # Errors
     ///
     /// The driver's error. Nothing more is posted, and the ULP tears the connection down.
-    pub fn tick(&self, seconds: u32, rate: u32) -> Result<Age> {
-        self.inner.lock().tick(seconds, rate)
+    pub fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
+        self.inner.tick(seconds, rate)
+    }
+}
+
+impl<W: Work, H: Handler, E: Events> Drop for SendGuard<'_, W, H, E> {
+    #[inline]
+    fn drop(&mut self) {
+        self.has_waiting.set(self.inner.has_waiting());
     }
 }

@@ -39,7 +39,7 @@ impl From<bool> for Built {
 /// A piece of work of a ULP, such as a Reply: one or several work requests that complete together.
 ///
 /// A [`SendQueue`](crate::send_queue::SendQueue) owns the work from
-/// [`submit`](crate::send_queue::SendQueue::submit) until it gives the work back. So the memory that
+/// [`post`](crate::send_queue::SendGuard::post) until it gives the work back. So the memory that
 /// the work requests name must belong to the work, or must never be freed.
 ///
 /// # Context
@@ -66,11 +66,8 @@ impl From<bool> for Built {
 ///
 /// impl Work for Reply {
 ///     type State = ();
-///     type Queued = ();
 ///
-///     fn on_queued(&mut self, _state: &mut ()) {}
-///
-///     fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+///     fn build<'m>(&'m self, _: &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 ///         while self.written.get() < self.wanted {
 ///             let at = self.written.get();
 ///             let remote = Remote {
@@ -120,22 +117,24 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// Data of the ULP that the spinlock of the `SendQueue` protects.
     type State: Send + Unpin;
 
-    /// The result of [`Self::on_queued`], for the caller of
-    /// [`SendQueue::submit`](crate::send_queue::SendQueue::submit).
-    type Queued;
-
-    /// Adds work requests to the empty `chain`, at most `room` of them.
+    /// Adds work requests to the empty `chain`, at most `room` of them. They are posted next, and the
+    /// peer may see them, so `state` is brought up to date here.
     ///
     /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
     /// `room` is not 0, [`Self::map`] is called. If all memory was mapped, posting fails with
     /// `E2BIG`, because the work could never be posted.
-    fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built;
+    fn build<'m>(
+        &'m self,
+        state: &mut Self::State,
+        chain: &mut Chain<'_, 'm>,
+        room: usize,
+    ) -> Built;
 
     /// Maps memory of the work for the device of `pd`, if it is not mapped. Returns false if all of
     /// it was mapped already.
     ///
-    /// A ULP maps memory before it submits work, outside of the lock. It submits the work also if
-    /// that has failed for lack of memory.
+    /// A ULP maps memory before it posts work, outside of the lock. It posts the work also if that
+    /// has failed for lack of memory.
     ///
     /// # Errors
     ///
@@ -148,22 +147,6 @@ pub trait Work: Send + Unpin + Sized + 'static {
     ///
     /// Called for work that waits behind work whose memory cannot be mapped.
     fn unmap(&mut self);
-
-    /// Notes that the work is queued, and will be given back. It may still change here.
-    fn on_queued(&mut self, state: &mut Self::State) -> Self::Queued;
-
-    /// Notes that the last work request is built. It is posted next, and the peer may see it.
-    fn on_built(&self, _state: &mut Self::State) {}
-
-    /// Notes that `count` work requests were posted, with RDMA Reads of `read` bytes among them.
-    fn on_posted(_state: &mut Self::State, _count: u32, _read: u32) {}
-
-    /// Takes work that the device has completed. Returns it if the caller of
-    /// [`SendQueue::complete`](crate::send_queue::SendQueue::complete) is to have it, for example
-    /// because ending the work takes other locks.
-    fn retire(self, _state: &mut Self::State) -> Option<Self> {
-        Some(self)
-    }
 
     /// Returns true if the last work request must be signalled, because the work holds resources that
     /// others may need, or because the time of its completion matters. A few successive pieces of

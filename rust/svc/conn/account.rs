@@ -8,7 +8,8 @@
 
 use super::{
     ledger::Ledger,
-    space::Space, //
+    space::Space,
+    work::Work, //
 };
 use crate::svc::{
     counters::{
@@ -24,6 +25,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use rdma::chain::Chain;
 use svcrdma_proto::credits::{
     Credits,
     Unasked, //
@@ -85,15 +87,13 @@ impl Account {
         Ok((account, ledger))
     }
 
-    /// Counts a Reply or a callback that is queued. A Reply gets its grant, which is no more than
-    /// posted buffers back.
+    /// Counts a Reply that is queued next, and gives it its grant, which is no more than posted
+    /// buffers back.
     #[inline]
-    pub(crate) fn on_queued(&mut self, reply: &mut Reply) -> Granted {
+    pub(crate) fn grant(&mut self, reply: &mut Reply) -> Granted {
         self.ledger.space.take(reply.pages());
-        if reply.kind() == Kind::Callback {
-            return Granted::default();
-        }
-        self.count_reply(reply.written());
+        self.replies = self.replies.wrapping_add(1);
+        self.ledger.tally.replies.add(1);
         let arrivals = self.ledger.arrivals();
         let credits = self.credits.on_reply(arrivals, reply.most_credits);
         reply.set_credits(credits);
@@ -103,27 +103,15 @@ impl Account {
         }
     }
 
-    /// Counts a Reply that writes `written` bytes by RDMA Write.
-    #[inline]
-    fn count_reply(&mut self, written: u32) {
-        self.replies = self.replies.wrapping_add(1);
-        self.ledger.tally.replies.add(1);
-        if written > 0 {
-            self.ledger.tally.write_bytes.add(written.into());
-        }
-    }
-
-    /// Counts a Reply that was not queued, because the connection is closing.
-    pub(crate) fn on_refused(&mut self) {
-        self.count_reply(0);
-    }
-
-    /// Counts a Reply whose last work request is built.
+    /// Counts a Reply or a callback whose last work request is built.
     #[inline]
     pub(crate) fn on_built(&mut self, reply: &Reply) {
         if reply.has_credit {
             self.credits.on_posted(reply.granted);
             self.ledger.allowed.set(self.credits.allowed());
+        }
+        if reply.written() > 0 {
+            self.ledger.tally.write_bytes.add(reply.written().into());
         }
         self.ledger.tally.latency.server.count(reply.received);
         reply.note_posted();
@@ -135,19 +123,29 @@ impl Account {
         self.ledger.allowed.set(self.credits.allowed());
     }
 
-    /// Counts posted work requests, and the bytes of the RDMA Reads among them.
+    /// Counts the work requests of a chain that is posted next.
     #[inline]
-    pub(crate) fn on_posted(&mut self, count: u32, read: u32) {
-        self.ledger.tally.work_requests.add(count.into());
-        if read > 0 {
-            self.ledger.tally.read_bytes.add(read.into());
+    pub(crate) fn on_posted(&mut self, chain: &Chain<'_, '_>) {
+        // CAST: At most the depth of the queue.
+        self.ledger.tally.work_requests.add(chain.len() as u64);
+        if chain.bytes_read() > 0 {
+            self.ledger.tally.read_bytes.add(chain.bytes_read().into());
         }
     }
 
-    /// Releases the pages of a Reply or a callback that the device has completed. Keeps the context
-    /// if it is idle then and the connection has room for it; otherwise returns it.
+    /// Ends what needs no other lock of work that the device has completed: releases the pages of a
+    /// Reply, and keeps its context if that is idle then and the connection has room for it. Returns
+    /// all other work.
     #[inline]
-    pub(crate) fn on_completed(&mut self, reply: KBox<Reply>) -> Option<KBox<Reply>> {
+    pub(crate) fn retire(&mut self, work: Work) -> Option<Work> {
+        match work {
+            Work::Read(_) => Some(work),
+            Work::Reply(reply, _) => self.on_completed(reply).map(Work::from),
+        }
+    }
+
+    #[inline]
+    fn on_completed(&mut self, reply: KBox<Reply>) -> Option<KBox<Reply>> {
         self.ledger.space.put(reply.pages());
         self.ledger.tally.latency.sends.count(reply.posted());
         if reply.kind() != Kind::Reply || reply.holds_pages() {

@@ -12,8 +12,7 @@
 use super::{
     account::{
         Account,
-        Balance,
-        Granted, //
+        Balance, //
     },
     answers::Answers,
     call::Call,
@@ -67,6 +66,7 @@ use rdma::{
     progress,
     qp::Qp,
     send_queue::{
+        self,
         SendQueue,
         Size,
         Stop, //
@@ -75,7 +75,8 @@ use rdma::{
 use sunrpc::callback::SLOTS;
 use support::{
     figure::Figure,
-    page::PAGE_SIZE, //
+    page::PAGE_SIZE,
+    ring::Refused, //
 };
 use svcrdma_proto::cm::Thresholds;
 
@@ -96,6 +97,9 @@ pub(crate) struct Parts {
     /// The health of the completion queues for Receives and for other work.
     pub(crate) queues: [Arc<Health>; 2],
 }
+
+/// The locked send queue of an endpoint.
+pub(crate) type SendGuard<'a> = send_queue::SendGuard<'a, Work, Endpoint, Connection>;
 
 /// The hardware half of a connection.
 ///
@@ -224,27 +228,30 @@ impl Endpoint {
         self.follow(self.send_queue.open(qp));
     }
 
-    /// Queues `work` and posts what can be posted.
+    /// Queues `work`, which is no Reply, and posts what can be posted.
+    ///
+    /// # Errors
+    ///
+    /// Returns the work if the connection is closing.
+    pub(crate) fn post(&self, work: Work) -> Result<(), Work> {
+        let posted = self.send_queue.lock().post(work);
+        self.follow_posted(posted)
+    }
+
+    /// Counts that work waits for room, and closes the connection after an error.
     ///
     /// # Errors
     ///
     /// Returns the work if the connection is closing.
     #[inline]
-    pub(crate) fn submit(&self, work: Work) -> Result<Granted, Work> {
-        match self.send_queue.submit(work) {
-            Ok((stop, granted)) => {
+    pub(crate) fn follow_posted(&self, posted: Result<Stop, Refused<Work>>) -> Result<(), Work> {
+        match posted {
+            Ok(stop) => {
                 self.follow(stop);
-                Ok(granted)
+                Ok(())
             }
             Err(refused) => Err(self.connection.take_back(refused, Queue::Work)),
         }
-    }
-
-    /// As [`Self::submit`]. Out of line: only Replies have a copy of that, which knows that it posts
-    /// a Reply.
-    #[inline(never)]
-    pub(crate) fn submit_any(&self, work: Work) -> Result<Granted, Work> {
-        self.submit(work)
     }
 
     /// Counts that work waits for room. Closes the connection after an error.
@@ -275,7 +282,7 @@ impl Endpoint {
     /// Releases the pages of a Reply or a callback that was flushed.
     pub(crate) fn release(&self, reply: &Reply) {
         let pages = reply.pages();
-        self.send_queue.with_state(|account| account.release(pages));
+        self.send_queue.lock().state().release(pages);
     }
 
     /// Takes the context of a Reply or a callback back, which the device has completed or which was
@@ -310,7 +317,7 @@ impl Endpoint {
     /// Returns the idle contexts to the pool: those that were idle since the last call, or all if
     /// `is_ending`.
     pub(crate) fn trim_replies(&self, is_ending: bool) {
-        let surplus = self.send_queue.with_state(Account::trim);
+        let surplus = self.send_queue.lock().state().trim();
         let count = if is_ending { usize::MAX } else { surplus };
         for _ in 0..count {
             match self.ledger.contexts.take() {
@@ -331,7 +338,7 @@ impl Endpoint {
     /// Ends a Call that gets no Reply.
     pub(crate) fn end_call(&self, call: &mut Call) {
         if core::mem::replace(&mut call.has_credit, false) {
-            self.send_queue.with_state(Account::on_end);
+            self.send_queue.lock().state().on_end();
         }
     }
 
@@ -344,7 +351,7 @@ impl Endpoint {
 
     /// Returns the state of the account.
     pub(crate) fn balance(&self) -> Balance {
-        self.send_queue.with_state(|account| account.balance())
+        self.send_queue.lock().state().balance()
     }
 
     /// Queues the work that makes more buffers. In any context.
@@ -366,10 +373,9 @@ impl Endpoint {
     fn resize(&self, wanted: impl FnOnce(&mut Account) -> u32) {
         let resizing = self.receives.lock();
         let callbacks = resizing.callbacks(self.balance().backed);
-        let wanted = self.send_queue.with_state(wanted);
+        let wanted = wanted(self.send_queue.lock().state());
         let backed = resizing.resize(wanted, callbacks);
-        self.send_queue
-            .with_state(|account| account.set_backed(backed));
+        self.send_queue.lock().state().set_backed(backed);
     }
 
     /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
@@ -424,7 +430,8 @@ impl Endpoint {
     /// Counts a message that costs no credit and matches no waiting callback. Closes the connection
     /// after too many of them.
     pub(crate) fn count_unasked(&self) {
-        if self.send_queue.with_state(Account::on_unasked).is_err() {
+        let counted = self.send_queue.lock().state().on_unasked();
+        if counted.is_err() {
             self.connection.close(CloseReason::Unasked);
         }
     }
@@ -432,7 +439,7 @@ impl Endpoint {
     /// Returns the amount of unfinished work.
     pub(crate) fn load(&self) -> Load {
         Load {
-            send_queue: self.send_queue.load(),
+            send_queue: self.send_queue.lock().load(),
             reading_kib: self.quota.used().saturating_mul(PAGE_SIZE / 1024),
             reply_kib: self.ledger.space.held().saturating_mul(PAGE_SIZE / 1024),
         }
@@ -493,7 +500,9 @@ impl Endpoint {
         self.trim_replies(false);
         self.receives.set_due();
         self.grow_later();
-        match self.send_queue.tick(seconds, settings::MINIMUM_RATE.get()) {
+        let rate = settings::MINIMUM_RATE.get();
+        let age = self.send_queue.lock().tick(seconds, rate);
+        match age {
             Ok(age) => self.judge(&age),
             Err(e) => self.connection.close(CloseReason::Post(e.to_errno())),
         }

@@ -53,7 +53,7 @@ impl Endpoint {
     pub(super) fn map_again(&self) {
         fsleep(PAUSE);
         self.is_unmapped.store(false, Relaxed);
-        let stop = self.send_queue.resume();
+        let stop = self.send_queue.lock().resume();
         let tries = match stop {
             Stop::Unmapped => self.mapping_tries.get().saturating_add(1),
             _ => 0,

@@ -6,10 +6,7 @@
 //! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
 
 use super::{
-    account::{
-        Account,
-        Granted, //
-    },
+    account::Account,
     call::{
         self,
         Call, //
@@ -40,11 +37,10 @@ pub(crate) const CHAIN: usize = 10;
 pub(crate) enum Work {
     /// The RDMA Reads of a Call.
     Read(Call),
-    /// A Reply or a callback.
-    Reply(KBox<Reply>),
-    /// A Reply that probably has to wait for room in the send queue. It keeps its Call until the last
-    /// work request is built: a peer that takes no Replies finds no Receive buffer for more Calls.
-    Late(KBox<Reply>, Cell<Option<Call>>),
+    /// A Reply or a callback. A Reply that probably has to wait for room in the send queue keeps its
+    /// Call until the last work request is built: a peer that takes no Replies finds no Receive buffer
+    /// for more Calls.
+    Reply(KBox<Reply>, Cell<Option<Call>>),
 }
 
 /// The end of a piece of work.
@@ -56,16 +52,32 @@ pub(crate) enum Outcome {
     Flushed,
 }
 
+impl From<KBox<Reply>> for Work {
+    /// Returns the work of a Reply that keeps no Call, or of a callback.
+    #[inline]
+    fn from(reply: KBox<Reply>) -> Self {
+        Self::Reply(reply, Cell::new(None))
+    }
+}
+
 impl work::Work for Work {
     type State = Account;
-    type Queued = Granted;
 
     #[inline]
-    fn build<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
-        match self {
+    fn build<'m>(&'m self, account: &mut Account, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+        let built = match self {
             Work::Read(call) => call::build_reads(call, chain, room),
-            Work::Reply(reply) | Work::Late(reply, _) => reply.build(chain, room),
-        }
+            Work::Reply(reply, call) => {
+                let built = reply.build(chain, room);
+                if built == Built::All {
+                    call.set(None);
+                    account.on_built(reply);
+                }
+                built
+            }
+        };
+        account.on_posted(chain);
+        built
     }
 
     fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
@@ -74,7 +86,7 @@ impl work::Work for Work {
                 Some(sink) => sink.map_if_needed(pd, Direction::FromDevice),
                 None => Ok(false),
             },
-            Work::Reply(reply) | Work::Late(reply, _) => reply.map(pd),
+            Work::Reply(reply, _) => reply.map(pd),
         }
     }
 
@@ -85,43 +97,7 @@ impl work::Work for Work {
                     sink.unmap();
                 }
             }
-            Work::Reply(reply) | Work::Late(reply, _) => reply.unmap(),
-        }
-    }
-
-    #[inline]
-    fn on_queued(&mut self, account: &mut Account) -> Granted {
-        match self {
-            Work::Read(_) => Granted::default(),
-            Work::Reply(reply) | Work::Late(reply, _) => account.on_queued(reply),
-        }
-    }
-
-    #[inline]
-    fn on_built(&self, account: &mut Account) {
-        let reply = match self {
-            Work::Read(_) => return,
-            Work::Reply(reply) => reply,
-            Work::Late(reply, call) => {
-                call.set(None);
-                reply
-            }
-        };
-        account.on_built(reply);
-    }
-
-    #[inline]
-    fn on_posted(account: &mut Account, count: u32, read: u32) {
-        account.on_posted(count, read);
-    }
-
-    #[inline]
-    fn retire(self, account: &mut Account) -> Option<Self> {
-        match self {
-            Work::Read(_) => Some(self),
-            Work::Reply(reply) | Work::Late(reply, _) => {
-                account.on_completed(reply).map(Work::Reply)
-            }
+            Work::Reply(reply, _) => reply.unmap(),
         }
     }
 
@@ -129,7 +105,7 @@ impl work::Work for Work {
     fn awaits_completion(&self) -> bool {
         match self {
             Work::Read(_) => true,
-            Work::Reply(reply) | Work::Late(reply, _) => reply.awaits_completion(),
+            Work::Reply(reply, _) => reply.awaits_completion(),
         }
     }
 
@@ -141,7 +117,7 @@ impl work::Work for Work {
                 // CAST: The number came from 32 bits.
                 filled: call.sink_pages() as u32,
             },
-            Work::Reply(reply) | Work::Late(reply, _) => Amount {
+            Work::Reply(reply, _) => Amount {
                 bytes: reply.bytes(),
                 filled: 0,
             },

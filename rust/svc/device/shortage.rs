@@ -107,17 +107,21 @@ impl Endpoint {
     /// Takes the locks of the send queue and of the progress, one after the other.
     fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
-        let filled = self.send_queue.survey(|work| {
-            let Work::Read(call) = work else {
-                return;
-            };
-            let charge = call.sink.as_ref().map(|read_buffer| read_buffer.charge());
-            for (class, held) in PeerClass::ALL.into_iter().zip(&mut held) {
-                if let Some((_, pages)) = charge.filter(|charge| charge.0 == class) {
-                    *held = held.saturating_add(line::count(pages));
+        let filled = {
+            let sq = self.send_queue.lock();
+            for work in sq.work() {
+                let Work::Read(call) = work else {
+                    continue;
+                };
+                let charge = call.sink.as_ref().map(|read_buffer| read_buffer.charge());
+                for (class, held) in PeerClass::ALL.into_iter().zip(&mut held) {
+                    if let Some((_, pages)) = charge.filter(|charge| charge.0 == class) {
+                        *held = held.saturating_add(line::count(pages));
+                    }
                 }
             }
-        });
+            sq.filled()
+        };
         let all = held
             .iter()
             .fold(0u32, |all, held| all.saturating_add(*held));

@@ -19,7 +19,10 @@ use crate::svc::{
             Call,
             CallState, //
         },
-        endpoint::Endpoint,
+        endpoint::{
+            Endpoint,
+            SendGuard, //
+        },
         work::{
             Outcome,
             Work, //
@@ -68,9 +71,13 @@ impl Handler for Endpoint {
         if !completion.status().is_success() {
             return send_failed(this, completion.status());
         }
-        while let Some((work, stop)) = this.send_queue.complete(completion) {
+        while !completion.is_spent() {
+            let mut sq = this.send_queue.lock();
+            let ended = retire(&mut sq, completion);
+            let stop = sq.resume();
+            drop(sq);
             this.follow(stop);
-            if let Some(work) = work {
+            if let Some(work) = ended {
                 finish(this, work, Outcome::Done);
             }
         }
@@ -79,6 +86,17 @@ impl Handler for Endpoint {
 
     fn failed(this: ArcBorrow<'_, Self>) {
         this.failed.store(true, Relaxed);
+    }
+}
+
+/// Takes work that `completion` stands for, until a piece of it must be finished without the lock.
+#[inline]
+fn retire(sq: &mut SendGuard<'_>, completion: &Completion) -> Option<Work> {
+    loop {
+        let work = sq.complete(completion)?;
+        if let Some(work) = sq.state().retire(work) {
+            return Some(work);
+        }
     }
 }
 
@@ -101,7 +119,7 @@ fn send_failed(endpoint: ArcBorrow<'_, Endpoint>, status: Status) {
 pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Outcome) {
     match work {
         Work::Read(call) => read::finish(endpoint, call, outcome),
-        Work::Reply(reply) | Work::Late(reply, _) => {
+        Work::Reply(reply, _) => {
             if reply.kind() == Kind::Callback {
                 endpoint.callbacks.end();
             }

@@ -148,7 +148,7 @@ fn start(request: ReadRequest, sink: ReadBuffer) -> Option<ReadBuffer> {
         finish(endpoint.as_arc_borrow(), call, Outcome::Done);
         return None;
     }
-    match endpoint.submit_any(Work::Read(call)) {
+    match endpoint.post(Work::Read(call)) {
         Err(Work::Read(call)) => abandon(&endpoint, call),
         _ => None,
     }

@@ -13,10 +13,7 @@ use crate::svc::{
         Queue, //
     },
     conn::{
-        account::{
-            Account,
-            Granted, //
-        },
+        account::Granted,
         answers::Next,
         call::{
             self,
@@ -243,27 +240,29 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
     reply.has_credit = core::mem::replace(&mut call.has_credit, false);
     reply.most_credits = endpoint.most_credits();
     reply.received = call.received;
-    let submitted = if endpoint.send_queue.has_waiting() {
-        endpoint.submit_any(Work::Late(reply, Cell::new(Some(call))))
-    } else {
-        drop(call);
-        endpoint.submit(Work::Reply(reply))
-    };
+    let call = Some(call).filter(|_| endpoint.send_queue.has_waiting());
+    let mut sq = endpoint.send_queue.lock();
+    let granted = sq.state().grant(&mut reply);
+    let posted = sq.post(Work::Reply(reply, Cell::new(call)));
+    drop(sq);
+    let posted = endpoint.follow_posted(posted);
     endpoint.on_replied();
-    submitted.unwrap_or_else(|work| put_back(endpoint, work))
+    match posted {
+        Ok(()) => granted,
+        Err(work) => put_back(endpoint, work),
+    }
 }
 
 /// Returns the context of a refused Reply to the pool.
 #[cold]
 #[inline(never)]
 fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
-    endpoint.send_queue.with_state(Account::on_refused);
-    match work {
-        Work::Reply(reply) | Work::Late(reply, _) if reply.kind() != Kind::Answer => {
+    if let Work::Reply(reply, _) = work {
+        endpoint.release(&reply);
+        // The context for error Replies ends with the connection.
+        if reply.kind() != Kind::Answer {
             endpoint.connection.domain.pool.put_reply(reply);
         }
-        // The context for error Replies ends with the connection.
-        _ => {}
     }
     Granted::default()
 }
@@ -277,8 +276,8 @@ fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
 pub(crate) fn submit_call(endpoint: &Endpoint, mut call: KBox<Reply>) -> Result {
     call.has_credit = false;
     let call = if endpoint.callbacks.begin() {
-        match endpoint.submit_any(Work::Reply(call)) {
-            Err(Work::Reply(call)) => {
+        match endpoint.post(Work::from(call)) {
+            Err(Work::Reply(call, _)) => {
                 endpoint.callbacks.end();
                 call
             }
