@@ -13,13 +13,13 @@ use crate::svc::{
         Queue, //
     },
     conn::{
-        account::Granted,
         answers::Next,
         call::{
             self,
             Call, //
         },
         endpoint::Endpoint,
+        sender::Granted,
         work::Work, //
     },
     lane::reply::{

@@ -142,7 +142,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let endpoint = endpoint?;
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = endpoint.balance().granted;
+    let credits = endpoint.credit_state().granted;
     trace::accept(connection.number(), 0, receive, send, credits);
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };
