@@ -67,7 +67,7 @@ impl From<bool> for Built {
 /// impl Work for Reply {
 ///     type State = ();
 ///
-///     fn build<'m>(&'m self, _: &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+///     fn build<'m>(&'m self, (): &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 ///         while self.written.get() < self.wanted {
 ///             let at = self.written.get();
 ///             let remote = Remote {
