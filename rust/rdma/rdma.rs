@@ -15,16 +15,16 @@
 //! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
 //! | [`cq::Cq`], [`cq::CqReservation`] | a completion queue, and one connection's entries in it | `Pd` |
 //! | [`cm::CmId`] | an id: a listener or one connection | an address, a connect request |
-//! | [`receive_pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
-//! | [`receive::Receive`] | a received message in its buffer | a completion |
+//! | [`recv::pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
+//! | [`recv::receive::Receive`] | a received message in its buffer | a completion |
 //! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `CqReservation`s |
-//! | [`send_queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
-//! | [`send_buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
-//! | [`page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
-//! | [`memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
+//! | [`send::queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
+//! | [`send::buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
+//! | [`mem::page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
+//! | [`mem::memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
 //!
 //! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
-//! [`handler::Handler`] for completions and [`work::Work`] for what it posts.
+//! [`handler::Handler`] for completions and [`send::work::Work`] for what it posts.
 //!
 //! # Order of creation
 //!
@@ -33,14 +33,14 @@
 //! 2. [`cm::CmId::listen`] starts to listen. `Events::connect_request` gets a [`cm::NewId`] for
 //!    each peer. The ULP adopts the id and queues it for a thread that may sleep.
 //! 3. That thread makes the `ReceivePool` and the `Qp`, and posts Receives with
-//!    [`receive_pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
+//!    [`recv::pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
 //! 4. [`cm::CmId::accept`] accepts the peer. Messages may arrive before it returns.
-//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was posted before can now be
+//! 5. [`send::queue::SendQueue::open`] takes the `Qp`. Work that was posted before can now be
 //!    posted.
 //!
 //! # Order of teardown
 //!
-//! 1. [`send_queue::SendQueue::shut`] disconnects, drains the queue pair for a limited time, destroys
+//! 1. [`send::queue::SendQueue::shut`] disconnects, drains the queue pair for a limited time, destroys
 //!    it, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
 //! 2. The ULP drops the `CmId`. The id may be kept for a while, so that the connection manager can
 //!    repeat a disconnect request that was lost.
@@ -81,37 +81,19 @@
 #![doc = include_str!("examples/echo.rs")]
 #![doc = "```"]
 
-pub mod chain;
-mod chain_buffers;
-mod claim;
 pub mod client;
 pub mod cm;
 pub mod completion;
 pub mod cq;
 pub mod device;
-pub mod dma;
 mod drain;
 pub mod fatal;
 pub mod handler;
-mod mapping;
-pub mod memory_region;
-pub mod page_region;
+pub mod mem;
 mod pair;
-pub mod progress;
 pub mod qp;
-pub mod receive;
-pub mod receive_budget;
-pub mod receive_buffer;
-mod receive_chain;
-mod receive_end;
-mod receive_inner;
-pub mod receive_pool;
-mod receive_returns;
-pub mod send_buffer;
-mod send_inner;
-pub mod send_queue;
-mod slots;
-pub mod work;
+pub mod recv;
+pub mod send;
 
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";

@@ -15,23 +15,61 @@ use kernel::time::{delay::fsleep, Delta};
 use kernel::workqueue::{self, WorkItem};
 use kernel::{impl_has_work, new_mutex, new_spinlock, new_work, prelude::*};
 use rdma::{
-    chain::{Chain, Message},
-    client::{Client, Registration},
-    cm::{CmId, Event, Events, NewId, Request},
-    completion::{Completion, Status},
-    cq::{Completes, Cq},
-    device::{IbDevice, Pd},
-    handler::{Handler, Unfit},
-    page_region::PageRegion,
-    progress::Amount,
-    qp::{Parts, Qp},
-    receive::Receive,
-    receive_budget::Budget,
-    receive_buffer::State,
-    receive_pool::ReceivePool,
-    send_buffer::SendBuffer,
-    send_queue::{SendQueue, Size, Stop},
-    work::{Built, Work},
+    client::{
+        Client,
+        Registration, //
+    },
+    cm::{
+        CmId,
+        Event,
+        Events,
+        NewId,
+        Request, //
+    },
+    completion::{
+        Completion,
+        Status, //
+    },
+    cq::{
+        Completes,
+        Cq, //
+    },
+    device::{
+        IbDevice,
+        Pd, //
+    },
+    handler::{
+        Handler,
+        Unfit, //
+    },
+    mem::page_region::PageRegion,
+    qp::{
+        Parts,
+        Qp, //
+    },
+    recv::{
+        budget::Budget,
+        buffer::State,
+        pool::ReceivePool,
+        receive::Receive, //
+    },
+    send::{
+        buffer::SendBuffer,
+        chain::{
+            Chain,
+            Message, //
+        },
+        progress::Amount,
+        queue::{
+            SendQueue,
+            Size,
+            Stop, //
+        },
+        work::{
+            Built,
+            Work, //
+        },
+    },
 };
 use support::{
     addr::{Addr, Net},

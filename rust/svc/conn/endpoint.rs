@@ -63,13 +63,15 @@ use kernel::{
 };
 use rdma::{
     cq::Health,
-    progress,
     qp::Qp,
-    send_queue::{
-        self,
-        SendQueue,
-        Size,
-        Stop, //
+    send::{
+        progress,
+        queue::{
+            self as send_queue,
+            SendQueue,
+            Size,
+            Stop, //
+        },
     },
 };
 use sunrpc::callback::SLOTS;

@@ -26,7 +26,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::chain::Chain;
+use rdma::send::chain::Chain;
 use svcrdma_proto::credits::{
     Credits,
     Unasked, //

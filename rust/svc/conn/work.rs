@@ -3,7 +3,7 @@
 //! Work: what a connection posts to its send queue.
 //!
 //! The RDMA Reads of Calls, Replies and callbacks wait in one
-//! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
+//! [`SendQueue`](rdma::send::queue::SendQueue), which owns them until the device has completed them.
 
 use super::{
     call::{
@@ -19,13 +19,15 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    chain::Chain,
     device::Pd,
-    dma::Direction,
-    progress::Amount,
-    work::{
-        self,
-        Built, //
+    mem::dma::Direction,
+    send::{
+        chain::Chain,
+        progress::Amount,
+        work::{
+            self,
+            Built, //
+        },
     },
 };
 

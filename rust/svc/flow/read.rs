@@ -44,7 +44,7 @@ use kernel::{
     prelude::*,
     sync::ArcBorrow, //
 };
-use rdma::dma::Direction;
+use rdma::mem::dma::Direction;
 use svcrdma_proto::{
     error::DecodeError,
     header::Kind,

@@ -33,7 +33,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{
+use rdma::mem::{
     dma::Direction,
     page_region::PageRegion, //
 };

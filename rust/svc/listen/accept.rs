@@ -39,8 +39,10 @@ use rdma::{
         Parts,
         Qp, //
     },
-    receive_buffer::RECEIVE_SIZE,
-    receive_pool::ReceivePool, //
+    recv::{
+        buffer::RECEIVE_SIZE,
+        pool::ReceivePool, //
+    },
 };
 use sunrpc::xprt::{
     Listen,

@@ -5,21 +5,23 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    claim::Claim,
     cm::Events,
     completion::Completion,
     handler::Handler,
-    progress::{
-        Age,
-        Load,
-        Progress, //
-    },
     qp::Qp,
-    slots::Slots,
-    work::{
-        Built,
-        Job,
-        Work, //
+    send::{
+        claim::Claim,
+        progress::{
+            Age,
+            Load,
+            Progress, //
+        },
+        slots::Slots,
+        work::{
+            Built,
+            Job,
+            Work, //
+        },
     },
 };
 use kernel::prelude::*;
@@ -35,7 +37,7 @@ use svcrdma_proto::sq::{
 /// Seconds after which a completion of unsignalled work is requested.
 const UNSIGNALLED_SECONDS: u32 = 4;
 
-/// The reason why a [`SendQueue`](crate::send_queue::SendQueue) has stopped posting.
+/// The reason why a [`SendQueue`](crate::send::queue::SendQueue) has stopped posting.
 #[must_use]
 #[derive(Clone, Copy)]
 pub enum Stop {
@@ -46,7 +48,7 @@ pub enum Stop {
     Full,
     /// Work waits because its memory cannot be mapped now, for lack of bounce buffers or of IOMMU
     /// addresses. Completions post it when the memory can be mapped, and so does
-    /// [`SendGuard::resume`](crate::send_queue::SendGuard::resume), which the ULP calls after some
+    /// [`SendGuard::resume`](crate::send::queue::SendGuard::resume), which the ULP calls after some
     /// milliseconds: others may use up what is lacking.
     Unmapped,
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
@@ -54,7 +56,7 @@ pub enum Stop {
 }
 
 /// The state of the queue pair.
-pub(super) enum Gate<H: Handler, E: Events> {
+pub(crate) enum Gate<H: Handler, E: Events> {
     /// There is no queue pair yet: the connection is being accepted.
     Opening,
     /// Work can be posted.
@@ -66,7 +68,7 @@ pub(super) enum Gate<H: Handler, E: Events> {
     Closed,
 }
 
-/// The fields of [`SendQueue`](crate::send_queue::SendQueue) protected by its spinlock.
+/// The fields of [`SendQueue`](crate::send::queue::SendQueue) protected by its spinlock.
 ///
 /// # Invariants
 ///
@@ -74,7 +76,7 @@ pub(super) enum Gate<H: Handler, E: Events> {
 ///   That work is neither changed nor removed until its last work request has completed, or until
 ///   `gate` has no queue pair any more.
 /// - `gate` is dropped before `slots` and `front`.
-pub(super) struct Inner<W: Work, H: Handler, E: Events> {
+pub(crate) struct Inner<W: Work, H: Handler, E: Events> {
     gate: Gate<H, E>,
     queue: SqSlots,
     signals: Signals,
@@ -92,7 +94,7 @@ pub(super) struct Inner<W: Work, H: Handler, E: Events> {
     /// Seconds since the creation, as counted by ticks.
     now: u32,
     /// The data of the ULP.
-    pub(super) state: W::State,
+    pub(crate) state: W::State,
 }
 
 /// The result of posting one chain.
@@ -108,7 +110,7 @@ enum Step {
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Creates the state of a send queue of `depth` slots, with room for `waiting` pieces of work.
     /// May sleep.
-    pub(super) fn new(depth: u32, waiting: usize, state: W::State) -> Result<Self> {
+    pub(crate) fn new(depth: u32, waiting: usize, state: W::State) -> Result<Self> {
         // INVARIANT: Nothing is posted.
         Ok(Self {
             gate: Gate::Opening,
@@ -126,24 +128,24 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Returns true if `qp` has the depth of this send queue, and if the gate was neither opened
     /// nor closed before.
-    pub(super) fn can_open(&self, qp: &Qp<H, E>) -> bool {
+    pub(crate) fn can_open(&self, qp: &Qp<H, E>) -> bool {
         matches!(self.gate, Gate::Opening) && qp.depth() == self.slots.len()
     }
 
     /// Starts posting to `qp`. The caller has checked [`Self::can_open`].
-    pub(super) fn open(&mut self, qp: Qp<H, E>) {
+    pub(crate) fn open(&mut self, qp: Qp<H, E>) {
         self.gate = Gate::Open(qp);
     }
 
     /// Stops posting. Returns the last state with its queue pair, which the caller destroys before
     /// it calls [`Self::take_any`].
-    pub(super) fn close(&mut self) -> Gate<H, E> {
+    pub(crate) fn close(&mut self) -> Gate<H, E> {
         core::mem::replace(&mut self.gate, Gate::Closed)
     }
 
     /// Takes any work that is left, posted work first. The caller has closed the gate and destroyed
     /// the queue pair.
-    pub(super) fn take_any(&mut self) -> Option<W> {
+    pub(crate) fn take_any(&mut self) -> Option<W> {
         if let Some(work) = self.slots.take_any() {
             return Some(work);
         }
@@ -157,7 +159,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     }
 
     /// Returns the load.
-    pub(super) fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> Load {
         Load {
             posted: self.queue.outstanding(),
             waiting: self
@@ -169,20 +171,20 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         }
     }
 
-    /// Iterates over all work. See [`SendGuard`](crate::send_queue::SendGuard), as for the functions
+    /// Iterates over all work. See [`SendGuard`](crate::send::queue::SendGuard), as for the functions
     /// below.
-    pub(super) fn work(&self) -> impl Iterator<Item = &W> {
+    pub(crate) fn work(&self) -> impl Iterator<Item = &W> {
         let waiting = self.jobs().map(|job| &job.work);
         Iterator::chain(self.slots.work().map(|(work, _)| work), waiting)
     }
 
     /// Returns the pages that completed RDMA Reads have filled; wraps around.
-    pub(super) fn filled(&self) -> u32 {
+    pub(crate) fn filled(&self) -> u32 {
         self.progress.filled
     }
 
     /// Notes that `seconds` have passed.
-    pub(super) fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
+    pub(crate) fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
         self.now = self.now.wrapping_add(seconds);
         self.mark()?;
         let is_awaited = self.slots.is_any_awaited();
@@ -197,7 +199,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
     /// there is no room, or if nothing is posted any more.
     #[inline]
-    pub(super) fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
+    pub(crate) fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
         if let Gate::Broken(_) | Gate::Closed = self.gate {
             return Err(Refused::Closed(work));
         }
@@ -245,7 +247,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Posts what waits, until nothing waits or there is no room.
     #[inline]
-    pub(super) fn resume(&mut self) -> Stop {
+    pub(crate) fn resume(&mut self) -> Stop {
         match self.front {
             Some(_) => self.resume_front(),
             None => Stop::Idle,
@@ -254,7 +256,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Returns true if work waits for room.
     #[inline]
-    pub(super) fn has_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         self.front.is_some()
     }
 
@@ -431,7 +433,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Takes the oldest work that `completion` stands for, or marks the completion as spent.
     #[inline]
-    pub(super) fn complete(&mut self, completion: &Completion) -> Option<W> {
+    pub(crate) fn complete(&mut self, completion: &Completion) -> Option<W> {
         let last = self.last_of(completion);
         while let (Some(last), false) = (last, completion.is_spent()) {
             let slot = self.queue.oldest().unwrap_or(last);
