@@ -95,7 +95,7 @@ test-packages: ## tests of the Debian packages, with those of DKMS, which take l
 	@scripts/need-qemu
 	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
 
-htmldocs: ## render Documentation to build/htmldocs
+htmldocs: vm-modules ## render Documentation to build/htmldocs, and crates to build/htmldocs/rust
 	@scripts/htmldocs
 
 nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all

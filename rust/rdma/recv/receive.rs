@@ -27,7 +27,7 @@ use support::context::Context;
 ///
 /// A [`Handler`](crate::handler::Handler) gets it, and may keep it or pass it to another thread. It
 /// dereferences to the data of type `S`. Dropping it resets that data and gives the buffer back to
-/// its [`ReceivePool`](crate::recv::pool::ReceivePool), which posts it again, in any process
+/// its [`ReceivePool`], which posts it again, in any process
 /// context and without sleeping. A `Receive` may outlive its connection; its buffer is then freed
 /// when it is dropped.
 ///

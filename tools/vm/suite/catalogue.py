@@ -77,7 +77,15 @@ BUILD_DEB = "build.deb"
 # Has the examples of the crates built with the module.
 EXAMPLES = "SVCRDMA_EXAMPLES=m"
 # Those of HOST that examine the module that was built.
-OF_MODULE = {"build.install", "build.sign-module", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
+OF_MODULE = {
+    "build.install",
+    "build.sign-module",
+    "build.rust-analyzer",
+    "build.htmldocs",
+    "check.panics",
+    "check.stack",
+    "check.path",
+}
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 
 
