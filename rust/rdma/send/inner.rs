@@ -10,12 +10,7 @@ use crate::{
     handler::Handler,
     qp::Qp,
     send::{
-        claim::Claim,
-        progress::{
-            Age,
-            Load,
-            Progress, //
-        },
+        progress::Progress,
         slots::Slots,
         work::{
             Built,
@@ -33,9 +28,6 @@ use svcrdma_proto::sq::{
     Signals,
     SqSlots, //
 };
-
-/// Seconds after which a completion of unsignalled work is requested.
-const UNSIGNALLED_SECONDS: u32 = 4;
 
 /// The reason why a [`SendQueue`](crate::send::queue::SendQueue) has stopped posting.
 #[must_use]
@@ -77,22 +69,22 @@ pub(crate) enum Gate<H: Handler, E: Events> {
 ///   `gate` has no queue pair any more.
 /// - `gate` is dropped before `slots` and `front`.
 pub(crate) struct Inner<W: Work, H: Handler, E: Events> {
-    gate: Gate<H, E>,
-    queue: SqSlots,
+    pub(super) gate: Gate<H, E>,
+    pub(super) queue: SqSlots,
     signals: Signals,
     /// Work that is posted completely.
-    slots: Slots<W>,
+    pub(super) slots: Slots<W>,
     /// The work that is posted next. It may be posted in part. Work that can be posted at once is
     /// never here.
-    front: Option<Job<W>>,
+    pub(super) front: Option<Job<W>>,
     /// Work that waits behind `front`; nothing if that is `None`.
-    waiting: Ring<Job<W>>,
+    pub(super) waiting: Ring<Job<W>>,
     /// True if the memory of `front` could not be mapped. No memory of work in `waiting` is mapped
     /// then.
     is_unmapped: bool,
-    progress: Progress,
+    pub(super) progress: Progress,
     /// Seconds since the creation, as counted by ticks.
-    now: u32,
+    pub(super) now: u32,
     /// The data of the ULP.
     pub(crate) state: W::State,
 }
@@ -154,21 +146,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     }
 
     /// Returns an iterator over the work that waits.
-    fn jobs(&self) -> impl Iterator<Item = &Job<W>> {
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Job<W>> {
         Iterator::chain(self.front.iter(), self.waiting.iter())
-    }
-
-    /// Returns the load.
-    pub(crate) fn load(&self) -> Load {
-        Load {
-            posted: self.queue.outstanding(),
-            waiting: self
-                .waiting
-                .len()
-                .saturating_add(usize::from(self.front.is_some())),
-            oldest: self.slots.oldest_awaited(self.now),
-            behind: self.progress.seconds(),
-        }
     }
 
     /// Iterates over all work. See [`SendGuard`](crate::send::queue::SendGuard), as for the functions
@@ -181,19 +160,6 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Returns the pages that completed RDMA Reads have filled; wraps around.
     pub(crate) fn filled(&self) -> u32 {
         self.progress.filled
-    }
-
-    /// Notes that `seconds` have passed.
-    pub(crate) fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
-        self.now = self.now.wrapping_add(seconds);
-        self.mark()?;
-        let is_awaited = self.slots.is_any_awaited();
-        self.progress.look(rate);
-        Ok(if is_awaited {
-            self.age(rate)
-        } else {
-            Age::default()
-        })
     }
 
     /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
@@ -377,58 +343,21 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         slot
     }
 
-    /// Posts a signalled work request behind unsignalled work that nothing has followed for some
-    /// time. Its completion gives the memory of that work back, or is awaited if the peer does not
-    /// take it.
-    // Out of line: rarely needed, and its frame is large.
-    #[inline(never)]
-    fn mark(&mut self) -> Result {
-        let Gate::Open(qp) = &mut self.gate else {
-            return Ok(());
-        };
-        let Some(oldest) = self.queue.oldest() else {
-            return Ok(());
-        };
-        if self.slots.is_any_awaited()
-            || self.slots.age(oldest, self.now) < UNSIGNALLED_SECONDS
-            || !qp.begin(&mut Claim::none(), self.queue.free()).mark()
-        {
-            return Ok(());
-        }
-        let Some(slot) = self.queue.post(1) else {
-            return Ok(());
-        };
-        // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(true) };
-        self.slots.fill(slot, self.now, true);
-        self.progress.set_awaited(true);
-        marked.inspect_err(|e| {
-            self.fail(*e);
-        })
-    }
-
-    /// Returns the time for which completions are awaited.
-    fn age(&self, rate: u32) -> Age {
-        let posted = self.slots.work().map(|(_, amount)| amount.bytes);
-        // The work at the front may be posted in part.
-        let waiting = self.jobs().map(|job| job.work.amount().bytes);
-        let largest = posted.max().max(waiting.max()).unwrap_or(0);
-        Age {
-            oldest: self.slots.oldest_awaited(self.now),
-            behind: self.progress.behind(largest, rate),
-        }
-    }
-
     /// Stops posting after an error.
     // Out of line: rarely needed, and its frame is large.
     #[cold]
     #[inline(never)]
     fn fail(&mut self, error: Error) -> Step {
+        self.stop();
+        Step::Stop(Stop::Failed(error))
+    }
+
+    /// Stops posting. The queue pair remains, for the completions of what was posted.
+    pub(super) fn stop(&mut self) {
         self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
             Gate::Open(qp) => Gate::Broken(qp),
             other => other,
         };
-        Step::Stop(Stop::Failed(error))
     }
 
     /// Takes the oldest work that `completion` stands for, or marks the completion as spent.

@@ -2,6 +2,7 @@
 
 //! Sends: the work requests that a connection posts, and the queue that owns their memory.
 
+mod age;
 pub mod buffer;
 pub mod chain;
 pub(crate) mod chain_buffers;
