@@ -145,17 +145,21 @@ class Server:
             self.kernel, self.initrd = self.out / "vmlinuz", self.out / "initrd"
 
 
-def main() -> int:
+def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.environ.get("KERNEL"))
     parser.add_argument("--mem", type=int, default=2048)
     parser.add_argument("--cpus", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=3600)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds; the runner of the tests has its own limit")
     parser.add_argument("--out", type=Path, help="folder of the logs, build/packages/TEST if not given")
     parser.add_argument("--pool", action="store_true", help="give the VM a disk with packages, see server-pool")
     parser.add_argument("--client", action="store_true", help="boot a second VM, which is the client")
     parser.add_argument("test")
-    args = parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def main() -> int:
+    args = arguments(sys.argv[1:])
     kernel = args.kernel or vm.families()[0]
     if status := subprocess.run([TOP / "scripts/need-qemu"], check=False).returncode:
         return status
