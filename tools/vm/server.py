@@ -75,6 +75,8 @@ class Client:
         request.with_suffix(".new").write_text("end\n")
         request.with_suffix(".new").replace(request)
         self.thread.join(CLIENT_END)
+        for why in self.result.repeats:
+            print(f"FLAKY: {why}", file=sys.stderr)
         if self.result.why or self.result.status is None:
             raise OSError(self.result.why)
         return self.result.status
