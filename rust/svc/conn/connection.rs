@@ -30,7 +30,10 @@ use crate::svc::{
         Counters, //
     },
     history::seconds_since,
-    lane::domain::Domain,
+    lane::{
+        domain::Domain,
+        host::HostRef, //
+    },
     settings, //
 };
 use kernel::{
@@ -77,7 +80,8 @@ use svcrdma_proto::{
         Next,
         Phase, //
     },
-    receives::needed, //
+    receives::needed,
+    source::Origin, //
 };
 
 /// The most seconds that a closed connection waits for its peer to confirm the disconnect. The
@@ -116,6 +120,8 @@ pub(crate) struct Connection {
     pub(crate) max_calls: u32,
     /// The objects that the connections of the device share.
     pub(crate) domain: Arc<Domain<Connection>>,
+    /// What the connections of the same host share.
+    pub(crate) host: HostRef,
     /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
     /// The parameters of the peer.
@@ -137,6 +143,8 @@ pub(crate) struct Connection {
 /// The parameters that a peer sends with its connect request.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
+    /// The addresses of the peer.
+    pub(crate) origin: Origin,
     /// The inline thresholds and abilities of the peer (RFC 8797).
     pub(crate) peer: Peer,
     /// The number of RDMA Reads that the peer serves at a time.
@@ -160,6 +168,7 @@ impl Connection {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
+        let host = domain.hosts.join(offer.origin.source())?;
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -175,6 +184,7 @@ impl Connection {
                 max_credits: limit,
                 max_calls,
                 domain,
+                host,
                 counters,
                 offer,
                 inbox,
