@@ -18,7 +18,8 @@
 use super::{
     account::Balance,
     call::Call,
-    endpoint::Endpoint, //
+    endpoint::Endpoint,
+    peer_class::Validation, //
 };
 use crate::svc::{
     close_reason::{
@@ -68,7 +69,6 @@ use sunrpc::{
 };
 use support::{
     addr::Addr,
-    figure::Figure,
     ring::Refused,
     trace,
     workqueue::OwnedQueue,
@@ -132,8 +132,8 @@ pub(crate) struct Connection {
     pub(crate) state: SpinLock<State>,
     /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
-    /// True once nfsd has validated the peer. Never cleared.
-    pub(crate) is_validated: Figure<bool>,
+    /// The class of the peer.
+    pub(super) validation: Validation,
     /// The queue that runs the teardown.
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
@@ -169,6 +169,7 @@ impl Connection {
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
         let host = domain.hosts.join(offer.origin.source())?;
+        let validation = Validation::new(counters.recent_peers.has(&offer.origin));
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -190,7 +191,7 @@ impl Connection {
                 inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
-                is_validated: Figure::default(),
+                validation,
                 queue,
                 work <- new_work!("svcrdma close"),
             }),
@@ -288,6 +289,7 @@ impl Connection {
             self.is_closing.store(true, Relaxed);
             next
         };
+        self.remember_peer();
         self.report(reason);
         self.inbox.close();
         self.follow(next);
