@@ -19,7 +19,8 @@ use super::{
     account::Balance,
     call::Call,
     endpoint::Endpoint,
-    peer_class::Validation, //
+    offer::Offer,
+    validation::Validation, //
 };
 use crate::svc::{
     close_reason::{
@@ -75,13 +76,11 @@ use support::{
     RateLimit, //
 };
 use svcrdma_proto::{
-    cm::Peer,
     phase::{
         Next,
         Phase, //
     },
-    receives::needed,
-    source::Origin, //
+    receives::needed, //
 };
 
 /// The most seconds that a closed connection waits for its peer to confirm the disconnect. The
@@ -138,17 +137,6 @@ pub(crate) struct Connection {
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Connection>,
-}
-
-/// The parameters that a peer sends with its connect request.
-#[derive(Clone, Copy)]
-pub(crate) struct Offer {
-    /// The addresses of the peer.
-    pub(crate) origin: Origin,
-    /// The inline thresholds and abilities of the peer (RFC 8797).
-    pub(crate) peer: Peer,
-    /// The number of RDMA Reads that the peer serves at a time.
-    pub(crate) reads: u8,
 }
 
 impl_has_work! {
@@ -289,7 +277,9 @@ impl Connection {
             self.is_closing.store(true, Relaxed);
             next
         };
-        self.remember_peer();
+        if self.validation.is_confirmed() {
+            self.counters.recent_peers.note(self.offer.origin);
+        }
         self.report(reason);
         self.inbox.close();
         self.follow(next);

@@ -9,44 +9,17 @@
 
 use super::connection::Connection;
 use sunrpc::results::Results;
-use support::figure::Figure;
 use svcrdma_proto::shares::PeerClass;
 
 /// The most credits of a peer that is not validated.
 const CREDITS: u32 = 8;
 
-/// The class of a connection's peer. nfsd threads change it, one at a time; others read it.
-#[derive(Default)]
-pub(crate) struct Validation {
-    /// True if the peer counts as validated.
-    is_validated: Figure<bool>,
-    /// True once nfsd has validated this connection.
-    is_confirmed: Figure<bool>,
-}
-
-impl Validation {
-    /// Returns the class of a new connection, whose peer was validated recently or not.
-    pub(crate) fn new(is_recent: bool) -> Self {
-        let this = Self::default();
-        this.is_validated.set(is_recent);
-        this
-    }
-}
-
 impl Connection {
     /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
     #[inline]
     pub(crate) fn note_peer(&self, results: &Results<'_>) {
-        if !self.validation.is_confirmed.get() && results.is_peer_valid() {
-            self.validation.is_confirmed.set(true);
-            self.validation.is_validated.set(true);
-            self.remember_peer();
-        }
-    }
-
-    /// Remembers the peer, if nfsd has validated this connection.
-    pub(crate) fn remember_peer(&self) {
-        if self.validation.is_confirmed.get() {
+        if !self.validation.is_confirmed() && results.is_peer_valid() {
+            self.validation.confirm();
             self.counters.recent_peers.note(self.offer.origin);
         }
     }
@@ -54,11 +27,7 @@ impl Connection {
     /// Returns the class of the peer. In any context.
     #[inline]
     pub(crate) fn class(&self) -> PeerClass {
-        if self.validation.is_validated.get() {
-            PeerClass::Validated
-        } else {
-            PeerClass::Unvalidated
-        }
+        self.validation.class()
     }
 
     /// Returns the most credits that the class of the peer allows.

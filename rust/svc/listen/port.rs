@@ -14,9 +14,9 @@ use super::admission::{
 };
 use crate::svc::{
     close_reason::CloseReason,
-    conn::connection::{
-        Connection,
-        Offer, //
+    conn::{
+        connection::Connection,
+        offer::Offer, //
     },
     counters::Counters,
     device::{
