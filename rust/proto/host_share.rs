@@ -42,6 +42,13 @@ impl Holdings {
     }
 }
 
+/// Returns true if all hosts hold so little of `limit`, a quarter, that any of them may hold twice as
+/// much: no share need be calculated.
+#[inline]
+pub fn is_ample(limit: u32, all: i64) -> bool {
+    all <= i64::from(limit >> 2)
+}
+
 /// Returns what a host may always hold.
 #[inline]
 fn first(limit: u32) -> i64 {
@@ -147,6 +154,19 @@ mod tests {
             }
         }
         assert_eq!(Holdings::default().share(0), 1);
+    }
+
+    #[test]
+    fn no_host_is_near_its_share_while_there_is_ample() {
+        for limit in 1..300u32 {
+            for all in (0..300).filter(|all| is_ample(limit, *all)) {
+                for host in 0..=all {
+                    let left = Holdings { host, all }.left(limit);
+                    assert!(left > all, "{host} of {all} of {limit}: {left}");
+                }
+            }
+        }
+        assert!(is_ample(LIMIT, 4096) && !is_ample(LIMIT, 4097));
     }
 
     /// Returns what three hosts can hold, which take and give back in all ways while `may_take`.

@@ -22,7 +22,10 @@ use kernel::{
 };
 use rdma::receive_budget::Budget;
 use svcrdma_proto::{
-    host_share::Holdings,
+    host_share::{
+        is_ample,
+        Holdings, //
+    },
     source::Source, //
 };
 
@@ -51,14 +54,23 @@ impl Host {
     }
 
     /// Returns how many more pages in Replies the host may hold while all may hold `limit`; 0 or
-    /// less if it may hold no more.
+    /// less if it may hold no more. While there is ample, returns what nobody holds, which is more.
     #[inline]
     pub(crate) fn reply_pages_left(&self, limit: u32) -> i64 {
-        let holdings = Holdings {
-            host: self.held.count(),
-            all: self.all_held.count(),
-        };
-        holdings.left(limit)
+        let all = self.all_held.count();
+        if is_ample(limit, all) {
+            i64::from(limit).saturating_sub(all)
+        } else {
+            self.share_left(limit, all)
+        }
+    }
+
+    /// As [`Self::reply_pages_left`], by the host's share.
+    #[cold]
+    #[inline(never)]
+    fn share_left(&self, limit: u32, all: i64) -> i64 {
+        let host = self.held.count();
+        Holdings { host, all }.left(limit)
     }
 
     /// Returns the budget of the host's Receive buffers.
