@@ -194,7 +194,7 @@ impl Endpoint {
         let waiting = calls.saturating_add(SLOTS as usize);
         let quota = Quota::new(calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
-        let space = Space::new(connection.domain.held.clone());
+        let space = Space::new(Arc::clone(&connection.host));
         let (sender, published) =
             Sender::new(connection.max_credits, space, connection.counters.clone())?;
         let send_queue = SendQueue::new(&Size { depth, waiting }, sender)?;
@@ -420,7 +420,17 @@ impl Endpoint {
 
     /// Returns the most pages that the connection may have for Read chunks.
     fn share(&self) -> usize {
-        self.connection.domain.pool.share(self.connection.class())
+        if self.may_read() {
+            self.connection.domain.pool.share(self.connection.class())
+        } else {
+            0
+        }
+    }
+
+    /// Returns true if the Read chunks of more than one Call may be read, see [`Space::may_read`].
+    #[inline]
+    pub(crate) fn may_read(&self) -> bool {
+        self.published.space.may_read(ReplyPages::now())
     }
 
     /// Counts a message that matches no waiting callback.
@@ -465,11 +475,10 @@ impl Endpoint {
         self.quota.used() > 0 && self.connection.domain.pool.is_short(class)
     }
 
-    /// Returns true if the connection holds pages of Replies, and the device has reached the limit
-    /// for these.
+    /// Returns true if the connection holds pages of Replies, and its host may hold no
+    /// more.
     fn keeps_reply_pages(&self) -> bool {
-        let limit = ReplyPages::now().device;
-        self.connection.domain.held.left(limit) <= 0 && self.published.space.held() > 0
+        self.published.space.is_short(ReplyPages::now().device)
     }
 
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the

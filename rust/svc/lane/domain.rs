@@ -4,6 +4,7 @@
 
 use super::{
     held::Held,
+    host::Hosts,
     lanes::Lanes,
     pool::{
         Pool,
@@ -63,6 +64,8 @@ pub(crate) struct Domain<C: Tenant> {
     pub(crate) receives: Arc<Budget>,
     /// The number of pages in Replies.
     pub(crate) held: Arc<Held>,
+    /// The hosts that have connections.
+    pub(crate) hosts: Arc<Hosts>,
     /// The connections that closed last.
     pub(crate) history: History,
     /// True if a peer may confirm a disconnect after the queue pair is destroyed. False on iWARP.
@@ -94,6 +97,7 @@ impl<C: Tenant> Domain<C> {
         let history = History::new()?;
         let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
         let held = Arc::new(Held::new(), GFP_KERNEL)?;
+        let hosts = Hosts::new(held.clone(), receives.clone())?;
         Arc::pin_init(
             pin_init!(Self {
                 table <- new_mutex!(table, "svcrdma connections"),
@@ -101,6 +105,7 @@ impl<C: Tenant> Domain<C> {
                 pool,
                 receives,
                 held,
+                hosts,
                 history,
                 has_confirmations,
                 queue,

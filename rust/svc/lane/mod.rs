@@ -15,6 +15,7 @@
 //! | `watch` | finds the Calls that are parked for too long |
 //! | `reply` | the contexts that Replies and callbacks are sent with |
 //! | `held` | the number of pages in Replies |
+//! | `host` | the numbers of a host, and the table of hosts |
 //! | `table` | the connections |
 //! | `sizes` | the sizes of the pool |
 //!
@@ -31,6 +32,7 @@ mod cache;
 mod cqs;
 pub(crate) mod domain;
 pub(crate) mod held;
+pub(crate) mod host;
 pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod pool;
