@@ -10,8 +10,8 @@
 /// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;
 
-/// The share of a connection when no pages are left. Sixteen connections with large Calls have as
-/// many Calls in the line then, so a connection with Calls of one page keeps up with all of them.
+/// The least share of a connection, so that one with small Calls has several at a time while few
+/// pages are left.
 const LEAST: usize = 16;
 
 /// The class of a peer: whether nfsd has validated it.
@@ -96,7 +96,12 @@ impl Budget {
         most.map_or(self.alone, |most| most.min(self.alone))
     }
 
-    /// Returns the number of pages for which a connection may always have Calls in the line.
+    /// Returns the number of pages that one connection may have while it is alone.
+    pub fn alone(&self) -> usize {
+        self.alone
+    }
+
+    /// Returns the number of pages that a connection may always have.
     pub fn least(&self) -> usize {
         LEAST.min(self.alone)
     }

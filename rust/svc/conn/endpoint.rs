@@ -22,7 +22,6 @@ use super::{
     ledger::Ledger,
     quota::{
         self,
-        Charged,
         Quota, //
     },
     receives::Receives,
@@ -137,7 +136,7 @@ pub(crate) struct Endpoint {
     max_credits: u32,
     /// The pages of Calls that nfsd has not taken.
     #[pin]
-    quota: Quota,
+    pub(crate) quota: Quota,
     /// The progress of the RDMA Reads.
     #[pin]
     pub(crate) reads: SpinLock<quota::Progress>,
@@ -186,7 +185,7 @@ impl Endpoint {
         // and callbacks.
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
-        let quota = Quota::new(calls)?;
+        let quota = Quota::new(&connection, calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
         let space = Space::new(connection.domain.held.clone());
         let (account, ledger) =
@@ -372,30 +371,6 @@ impl Endpoint {
             .with_state(|account| account.set_backed(backed));
     }
 
-    /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
-    #[inline]
-    pub(crate) fn begin_read(&self, call: Call, pages: usize) -> Charged {
-        self.quota.take(call, pages, || self.share())
-    }
-
-    /// Releases `pages` pages of a Call that nfsd has taken or will never take. Returns true if the
-    /// caller must start the waiting Calls, with [`Self::next_read`].
-    #[inline]
-    pub(crate) fn put_quota(&self, pages: usize) -> bool {
-        self.quota.put(pages)
-    }
-
-    /// Returns the next waiting Call that the quota allows to be read.
-    pub(crate) fn next_read(&self) -> Option<Call> {
-        self.quota.next(|| self.share())
-    }
-
-    /// Takes a Call that waits for the quota and will never be read, because the connection is torn
-    /// down.
-    pub(crate) fn take_unread(&self) -> Option<Call> {
-        self.quota.give_up()
-    }
-
     /// Notes that a Reply to the client is queued. The callbacks that were queued before it have
     /// used Receives of the client, which the Reply lets the client post again.
     #[inline]
@@ -411,7 +386,7 @@ impl Endpoint {
     }
 
     /// Returns the most pages that the connection may have for Read chunks.
-    fn share(&self) -> usize {
+    pub(crate) fn share(&self) -> usize {
         self.connection.domain.pool.share(self.connection.class())
     }
 
@@ -449,7 +424,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns true if the connection holds pages for Read chunks, and parked Calls wait for such
+    /// Returns true if the connection holds pages for Read chunks, and Calls wait for such
     /// pages.
     fn keeps_read_pages(&self) -> bool {
         let class = self.connection.class();

@@ -19,7 +19,6 @@ mod events;
 pub(crate) mod ledger;
 pub(crate) mod peer_class;
 pub(crate) mod quota;
-pub(crate) mod read_request;
 pub(crate) mod receives;
 pub(crate) mod space;
 mod unmapped;

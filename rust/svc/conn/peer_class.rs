@@ -14,12 +14,15 @@ use svcrdma_proto::shares::PeerClass;
 const CREDITS: u32 = 8;
 
 impl Connection {
-    /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
+    /// Copies nfsd's flag, which the Call with these results may have set. Returns true if that
+    /// changes the class. In an nfsd thread.
     #[inline]
-    pub(crate) fn note_peer(&self, results: &Results<'_>) {
-        if self.class() == PeerClass::Unvalidated && results.is_peer_valid() {
+    pub(crate) fn note_peer(&self, results: &Results<'_>) -> bool {
+        let is_new = self.class() == PeerClass::Unvalidated && results.is_peer_valid();
+        if is_new {
             self.is_validated.set(true);
         }
+        is_new
     }
 
     /// Returns the class of the peer. In any context.

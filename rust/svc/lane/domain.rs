@@ -5,9 +5,10 @@
 use super::{
     held::Held,
     lanes::Lanes,
+    line::Seat,
     pool::{
         Pool,
-        Sink, //
+        Wait, //
     },
     read_buffer::ReadBuffer,
     stock::Count,
@@ -58,7 +59,7 @@ pub(crate) struct Domain<C: Tenant> {
     /// The live lanes.
     pub(crate) lanes: Lanes,
     /// The pages, page regions and reply contexts.
-    pub(crate) pool: Pool<C::Read>,
+    pub(crate) pool: Pool,
     /// The budget of Receive buffers.
     pub(crate) receives: Arc<Budget>,
     /// The number of pages in Replies.
@@ -110,22 +111,49 @@ impl<C: Tenant> Domain<C> {
         )
     }
 
-    /// Lends a sink for `call`, whose connection is in `lane`, or parks the Call until the pool has
-    /// one. In any process context.
-    pub(crate) fn sink(&self, lane: &Lane, call: C::Read) -> Sink<C::Read> {
-        // Parked Calls come first, and the pool alone counts what unvalidated peers have.
-        if call.class() == PeerClass::Validated && !self.pool.has_parked() {
-            if let Some(sink) = lane.take_sink(call.pages()) {
-                return Sink::Ready(call, sink);
-            }
-        }
-        self.pool.sink(call)
+    /// Lends a sink of `pages` pages to a Call of connection `user` in `lane`, unless the Call must
+    /// wait. In any process context.
+    pub(crate) fn sink(
+        &self,
+        lane: &Lane,
+        class: PeerClass,
+        user: u64,
+        pages: usize,
+    ) -> Option<ReadBuffer> {
+        self.idle_sink(lane, class, pages)
+            .or_else(|| self.pool.sink(class, user, pages))
     }
 
-    /// Takes back a sink whose pages nobody else uses, and starts parked Calls that need
+    /// Lends a sink of `pages` pages to the first waiting Call of a connection in `lane`, or makes the
+    /// connection wait in the pool. In any process context.
+    pub(crate) fn wait(
+        &self,
+        lane: &Lane,
+        waiter: Arc<dyn Waiter>,
+        seat: Seat,
+        pages: usize,
+    ) -> Wait {
+        match self.idle_sink(lane, waiter.class(), pages) {
+            Some(sink) => Wait::Ready(sink),
+            None => self.pool.wait(waiter, seat, pages),
+        }
+    }
+
+    /// Lends an idle sink of `lane`.
+    #[inline]
+    fn idle_sink(&self, lane: &Lane, class: PeerClass, pages: usize) -> Option<ReadBuffer> {
+        // Waiting Calls come first, and the pool alone counts what unvalidated peers have.
+        if class == PeerClass::Validated && !self.pool.has_parked() {
+            lane.take_sink(pages)
+        } else {
+            None
+        }
+    }
+
+    /// Takes back a sink whose pages nobody else uses, and starts waiting Calls that need
     /// them. In any process context.
     pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: ReadBuffer) {
-        // A Call that parks after this check reclaims what the lane has kept.
+        // A connection that waits after this check reclaims what the lane has kept.
         let pages = || {
             if self.pool.has_parked() {
                 0
@@ -138,8 +166,8 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns a sink to the pool and starts parked Calls. The budget may have
-    /// room for another parked Call now; the refill makes the pages that this Call lacks. In any
+    /// Returns a sink to the pool and starts waiting Calls. The budget may have
+    /// room for another waiting Call now; the refill makes the pages that this Call lacks. In any
     /// process context.
     #[inline(never)]
     pub(crate) fn return_sink(self: &Arc<Self>, sink: ReadBuffer) {
@@ -149,7 +177,7 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Queues the refill if a parked Call only waits for new pages or regions. In any process context.
+    /// Queues the refill if a waiting Call only lacks new pages or regions. In any process context.
     #[cold]
     #[inline(never)]
     fn refill_if_needed(self: &Arc<Self>) {
@@ -171,7 +199,7 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Takes back a page region without pages, and starts parked Calls that need it. In any process
+    /// Takes back a page region without pages, and starts waiting Calls that need it. In any process
     /// context.
     pub(crate) fn put_page_region(&self, lane: &Lane, page_region: KBox<PageRegion>) {
         let left = if self.pool.has_parked() {
@@ -184,14 +212,14 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns what all lanes keep to the pool, if Calls are parked there. May sleep.
+    /// Returns what all lanes keep to the pool, if Calls wait there. May sleep.
     fn reclaim(&self) {
         if self.pool.has_parked() {
             self.lanes.for_each(|lane| lane.reclaim(&self.pool));
         }
     }
 
-    /// Begins another look at the parked Calls and returns its number. May sleep.
+    /// Begins another look at the waiting connections and returns its number. May sleep.
     pub(crate) fn begin_look(&self) -> u32 {
         let mut idle = 0usize;
         self.lanes
@@ -233,7 +261,7 @@ impl<C: Tenant> Domain<C> {
         (count, lanes, idle)
     }
 
-    /// Queues the refill of the pool, because a Call is parked. In any process context.
+    /// Queues the refill of the pool, because a Call waits. In any process context.
     pub(crate) fn want_refill(self: &Arc<Self>) {
         // An error means that the refill is queued already.
         let _ = self.queue.enqueue(self.clone());

@@ -26,7 +26,6 @@ use super::{
         new_page_region,
         Demand, //
     },
-    waiter::Waiter, //
 };
 use crate::svc::settings::{
     self,
@@ -76,7 +75,7 @@ const RETAINED_MEMORY_REGIONS: usize = 64;
 /// Pages that the refill makes before it tries again to unpark Calls, which may need fewer by then.
 const BATCH: usize = 64;
 
-impl<W: Waiter> Pool<W> {
+impl Pool {
     /// Makes the page regions of the reserve, and as many of its pages as memory allows. May sleep.
     ///
     /// # Errors

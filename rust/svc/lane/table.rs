@@ -6,7 +6,6 @@
 //! pair is destroyed it may wait there for its peer to confirm the disconnect (`Phase::Leaving`).
 //! At most [`MAX_LEAVING`] connections wait; one more makes the oldest hang up.
 
-use super::waiter::Waiter;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
@@ -16,9 +15,6 @@ use support::ring::Ring;
 
 /// A connection as the domain sees it.
 pub(crate) trait Tenant: Send + Sync + Sized + 'static {
-    /// A Call that the pool may park.
-    type Read: Waiter;
-
     /// Returns the number of the connection, which no other connection of the module ever has.
     fn number(&self) -> u64;
 
