@@ -81,29 +81,31 @@ impl Budget {
         lent == 0 || lent.saturating_add(pages) <= self.pages
     }
 
-    /// Returns the number of pages that a connection may have while `lent` pages are lent or
-    /// promised.
+    /// Returns the share of a connection while `lent` pages are lent or promised.
     ///
     /// The share is proportional to the pages that are left, and at most `alone`. So a connection
     /// that is alone may have `alone` pages, and each of several connections that take their whole
     /// share leaves the next one the same fraction of what it found.
     ///
-    /// See [`Self::least`] for a connection that finds no pages left.
-    pub fn share(&self, lent: usize) -> usize {
+    /// See [`Self::most`] for a connection that finds no pages left.
+    fn share(&self, lent: usize) -> usize {
         let left = self.pages.saturating_sub(lent);
         let others = self.pages.saturating_sub(self.alone);
         let most = self.alone.saturating_mul(left).checked_div(others);
         most.map_or(self.alone, |most| most.min(self.alone))
     }
 
-    /// Returns the number of pages that one connection may have while it is alone.
-    pub fn alone(&self) -> usize {
-        self.alone
-    }
-
-    /// Returns the number of pages that a connection may always have.
-    pub fn least(&self) -> usize {
-        LEAST.min(self.alone)
+    /// Returns the most pages that a connection may have while `lent` pages are lent or promised.
+    ///
+    /// If the budget `is_used_up`, so that a connection waits for it, turns divide the pages and not
+    /// shares: a connection may have all that it could have while it is alone, or a host with one
+    /// connection would get less than a host with many.
+    pub fn most(&self, lent: usize, is_used_up: bool) -> usize {
+        if is_used_up {
+            self.alone
+        } else {
+            self.share(lent).max(LEAST.min(self.alone))
+        }
     }
 }
 
@@ -158,15 +160,21 @@ mod tests {
 
     #[test]
     fn a_share_is_never_too_small_for_some_small_calls() {
-        assert_eq!(budget(PeerClass::Validated, 16384).least(), 16);
+        assert_eq!(budget(PeerClass::Validated, 16384).most(14336, false), 16);
         // But the administrator may allow less.
         let tight = Budget::new(PeerClass::Validated, 16384, 4, LARGEST);
-        assert_eq!(tight.least(), 4);
+        assert_eq!(tight.most(14336, false), 4);
+    }
+
+    #[test]
+    fn turns_divide_the_pages_of_a_used_up_budget() {
+        let most = PeerClass::ALL.map(|class| budget(class, 16384).most(14336, true));
+        assert_eq!(most, [2112, 264]);
     }
 
     #[test]
     fn a_connection_may_have_all_pages_if_so_configured() {
         let budget = Budget::new(PeerClass::Validated, 16384, 4194304, LARGEST);
-        assert_eq!(budget.share(10000), 4194304);
+        assert_eq!(budget.most(10000, false), 4194304);
     }
 }

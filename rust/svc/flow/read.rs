@@ -32,8 +32,8 @@ use crate::svc::{
         },
     },
     lane::{
-        pool::Wait,
         read_buffer::ReadBuffer,
+        turns::Wait,
         waiter::Waiter, //
     },
 };

@@ -6,16 +6,14 @@ use super::{
     held::Held,
     lanes::Lanes,
     line::Seat,
-    pool::{
-        Pool,
-        Wait, //
-    },
+    pool::Pool,
     read_buffer::ReadBuffer,
     stock::Count,
     table::{
         Table,
         Tenant, //
     },
+    turns::Wait,
     waiter::Waiter,
     Lane, //
 };

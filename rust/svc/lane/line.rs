@@ -165,18 +165,10 @@ impl Line {
 
     /// Returns the most pages that a connection may have. Pages that connections wait for count as
     /// lent, so that the share of a connection does not grow while the refill makes them.
-    ///
-    /// When the budget is used up, turns divide the pages and not shares: a connection may have all
-    /// that it could have while it is alone, or a host with one connection would get less than a host
-    /// with many.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
-        let budget = budget(self.class, limits);
-        if self.is_blocked(limits) {
-            return budget.alone();
-        }
         let lent = self.lent.saturating_sub(self.idle);
-        let share = budget.share(lent.saturating_add(self.waiting.pages()));
-        share.max(budget.least())
+        let lent = lent.saturating_add(self.waiting.pages());
+        budget(self.class, limits).most(lent, self.is_blocked(limits))
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
 //! | `refill` | makes and frees what the pool lends |
 //! | `line` | waiting connections; the pool knows each as a `waiter` and lends it a `read_buffer` |
+//! | `turns` | makes connections wait, and serves them |
 //! | `watch` | looks at the progress of the waiting connections |
 //! | `reply` | the contexts that Replies and callbacks are sent with |
 //! | `held` | the number of pages in Replies |
@@ -40,6 +41,7 @@ pub(crate) mod reply;
 mod sizes;
 mod stock;
 pub(crate) mod table;
+pub(crate) mod turns;
 pub(crate) mod waiter;
 pub(crate) mod watch;
 
