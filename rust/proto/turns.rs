@@ -29,7 +29,7 @@ use core::{
 pub const QUANTUM: u32 = 64;
 
 /// The rounds that an [`Order`] has a list for.
-const ROUNDS: usize = 32;
+const ROUNDS: u64 = 32;
 
 /// The most pages that count for a Call: its connection is due again within [`ROUNDS`].
 pub const MAX_PAGES: u32 = 31 * QUANTUM;
@@ -74,7 +74,7 @@ impl Default for Turn {
 /// - A place is in the list of its round `due`, which is one of the [`ROUNDS`] from `now` on.
 struct Order {
     now: u64,
-    lists: [u32; ROUNDS],
+    lists: [u32; ROUNDS as usize],
     busy: u32,
     /// True if the next newcomer may overtake the places that wait.
     may_overtake: bool,
@@ -85,7 +85,7 @@ impl Default for Order {
         Self {
             // Round 0 is over, so that a place that was never served is a newcomer.
             now: 1,
-            lists: [NONE; ROUNDS],
+            lists: [NONE; ROUNDS as usize],
             busy: 0,
             may_overtake: false,
         }
@@ -96,7 +96,7 @@ impl Order {
     /// Returns the index of the list of `round`.
     fn list(round: u64) -> u32 {
         // CAST: Less than `ROUNDS`.
-        (round % ROUNDS as u64) as u32
+        (round % ROUNDS) as u32
     }
 
     /// Returns the place whose turn is next.
@@ -363,7 +363,7 @@ where
     pub fn leave(&mut self, at: u32, owner: u64) -> Option<T> {
         let removed = self.remove(at, owner);
         let member = self.member(at, owner)?;
-        let host = replace(member, Member::default()).host;
+        let host = take(member).host;
         if let Some(host) = self.hosts.get_mut(host as usize) {
             host.members = host.members.saturating_sub(1);
         }
@@ -386,9 +386,9 @@ where
         self.pages = self.pages.saturating_add(pages as usize);
         if let Some(host) = self.hosts.get_mut(at_host as usize) {
             let is_first = host.order.is_empty();
-            host.order.add(at, &mut *self.members);
+            host.order.add(at, &mut self.members);
             if is_first {
-                self.order.add(at_host, &mut *self.hosts);
+                self.order.add(at_host, &mut self.hosts);
             }
         }
         Ok(())
@@ -414,11 +414,11 @@ where
         let host = self.hosts.get_mut(at_host as usize)?;
         let at = host.order.first()?;
         let (pages, item) = self.members.get_mut(at as usize)?.waiting.take()?;
-        host.order.serve(at, pages, &mut *self.members);
+        host.order.serve(at, pages, &mut self.members);
         let is_last = host.order.is_empty();
-        self.order.serve(at_host, pages, &mut *self.hosts);
+        self.order.serve(at_host, pages, &mut self.hosts);
         if !is_last {
-            self.order.add(at_host, &mut *self.hosts);
+            self.order.add(at_host, &mut self.hosts);
         }
         self.forget(pages);
         Some(item)
@@ -431,9 +431,9 @@ where
         let (pages, item) = member.waiting.take()?;
         let at_host = member.host;
         let host = self.hosts.get_mut(at_host as usize)?;
-        host.order.remove(at, &mut *self.members);
+        host.order.remove(at, &mut self.members);
         if host.order.is_empty() {
-            self.order.remove(at_host, &mut *self.hosts);
+            self.order.remove(at_host, &mut self.hosts);
         }
         self.forget(pages);
         Some((pages, item))
