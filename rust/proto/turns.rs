@@ -428,13 +428,14 @@ where
     /// pages and its item, or `None` if it does not wait.
     pub fn remove(&mut self, at: u32, owner: u64) -> Option<(u32, T)> {
         let member = self.member(at, owner)?;
-        let (pages, item) = member.waiting.take()?;
         let at_host = member.host;
+        member.waiting.as_ref()?;
         let host = self.hosts.get_mut(at_host as usize)?;
         host.order.remove(at, &mut self.members);
         if host.order.is_empty() {
             self.order.remove(at_host, &mut self.hosts);
         }
+        let (pages, item) = self.members.get_mut(at as usize)?.waiting.take()?;
         self.forget(pages);
         Some((pages, item))
     }

@@ -34,6 +34,7 @@ use crate::svc::{
         Queue, //
     },
     lane::{
+        domain::Place,
         reply::{
             Kind,
             Reply, //
@@ -137,6 +138,8 @@ pub(crate) struct Endpoint {
     /// The pages of Calls that nfsd has not taken.
     #[pin]
     pub(crate) quota: Quota,
+    /// The place in the lines of those that wait for pages.
+    pub(crate) place: Place<Connection>,
     /// The progress of the RDMA Reads.
     #[pin]
     pub(crate) reads: SpinLock<quota::Progress>,
@@ -185,7 +188,8 @@ impl Endpoint {
         // and callbacks.
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
-        let quota = Quota::new(&connection, calls)?;
+        let place = Place::new(connection.domain.clone(), &*connection)?;
+        let quota = Quota::new(calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
         let space = Space::new(connection.domain.held.clone());
         let (account, ledger) =
@@ -210,6 +214,7 @@ impl Endpoint {
                 answers <- answers,
                 max_credits,
                 quota <- quota,
+                place,
                 reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),
                 send_queue <- send_queue,
                 work <- new_work!("svcrdma receives"),

@@ -25,6 +25,10 @@ impl Tenant for Connection {
         Connection::number(self)
     }
 
+    fn host(&self) -> u64 {
+        self.peer().host()
+    }
+
     fn hang_up(self: &Arc<Self>) {
         Connection::hang_up(self);
     }

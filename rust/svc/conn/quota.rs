@@ -23,14 +23,7 @@
 //! the connection waits in the pool, the thread that will serve it there is meant. A thread that
 //! releases pages meanwhile leaves, and its pages are seen by the next [`Quota::next`].
 
-use super::{
-    call::Call,
-    connection::Connection, //
-};
-use crate::svc::lane::{
-    domain::Domain,
-    line::Seat, //
-};
+use super::call::Call;
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -41,7 +34,6 @@ use kernel::{
             Full,
             Relaxed, //
         },
-        Arc,
         SpinLock, //
     },
 };
@@ -59,21 +51,8 @@ pub(crate) struct Quota {
     used: Atomic<i32>,
     /// True while Calls wait. Changed under the lock.
     has_waiting: AtomicFlag,
-    place: Place,
     #[pin]
     line: SpinLock<Line>,
-}
-
-/// The place of a connection in the lines of the pool, which it leaves when this is dropped.
-struct Place {
-    domain: Arc<Domain<Connection>>,
-    seat: Seat,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.domain.pool.leave(self.seat);
-    }
 }
 
 /// The Calls that wait.
@@ -112,25 +91,20 @@ pub(crate) struct Progress {
 }
 
 impl Quota {
-    /// Creates the quota of `connection` with at most `calls` Calls at a time. May sleep.
+    /// Creates the quota of a connection with at most `calls` Calls at a time. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(connection: &Connection, calls: usize) -> Result<impl PinInit<Self>> {
+    pub(crate) fn new(calls: usize) -> Result<impl PinInit<Self>> {
         let line = Line {
             calls: Ring::with_capacity(calls)?,
             is_busy: false,
             turn: 0,
         };
-        let domain = connection.domain.clone();
-        let host = connection.peer().host();
-        let seat = domain.pool.join(connection.number(), host)?;
-        let place = Place { domain, seat };
         Ok(pin_init!(Self {
             used: Atomic::new(0),
             has_waiting: AtomicFlag::new(false),
-            place,
             line <- new_spinlock!(line, "svcrdma quota"),
         }))
     }
@@ -196,16 +170,6 @@ impl Quota {
         line.turn = line.turn.wrapping_add(1);
         self.has_waiting.store(!line.calls.is_empty(), Relaxed);
         call
-    }
-
-    /// Leaves the lines of the pool, because the connection is torn down.
-    pub(crate) fn leave(&self) {
-        self.place.domain.pool.leave(self.place.seat);
-    }
-
-    /// Returns the place of the connection in the lines of the pool.
-    pub(crate) fn seat(&self) -> Seat {
-        self.place.seat
     }
 
     /// Returns the first waiting Call, if the connection waits in the pool.

@@ -127,7 +127,7 @@ fn admit(endpoint: ArcBorrow<'_, Endpoint>) {
     let domain = &connection.domain;
     while let Some(pages) = endpoint.quota.next(|| endpoint.share()) {
         let waiter: Arc<Endpoint> = endpoint.into();
-        match domain.wait(&endpoint.lane, waiter, endpoint.quota.seat(), pages) {
+        match domain.wait(&endpoint.lane, waiter, endpoint.place.seat(), pages) {
             Wait::Ready(sink) => {
                 if let Some(sink) = start_waiting(endpoint, sink) {
                     domain.put_sink(&endpoint.lane, sink);
@@ -157,7 +157,7 @@ fn start_waiting(endpoint: ArcBorrow<'_, Endpoint>, sink: ReadBuffer) -> Option<
 #[inline(never)]
 pub(crate) fn promote(endpoint: &Endpoint) {
     let domain = &endpoint.connection.domain;
-    domain.pool.promote(endpoint.quota.seat());
+    domain.pool.promote(endpoint.place.seat());
     if domain.pool.has_parked() {
         domain.want_refill();
     }

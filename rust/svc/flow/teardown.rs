@@ -74,7 +74,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     while let Some(message) = endpoint.answers.give_up() {
         drop(message);
     }
-    endpoint.quota.leave();
+    endpoint.place.leave();
     while let Some(call) = endpoint.quota.pop() {
         discard(connection, call);
     }

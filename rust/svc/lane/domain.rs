@@ -309,3 +309,37 @@ impl<C: Tenant> Domain<C> {
         self.table.lock().is_empty()
     }
 }
+
+/// The place of a connection in the lines of the pool, which it leaves when this is dropped.
+pub(crate) struct Place<C: Tenant> {
+    domain: Arc<Domain<C>>,
+    seat: Seat,
+}
+
+impl<C: Tenant> Place<C> {
+    /// Adds `connection` to the lines of `domain`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(domain: Arc<Domain<C>>, connection: &C) -> Result<Self> {
+        let seat = domain.pool.join(connection.number(), connection.host())?;
+        Ok(Self { domain, seat })
+    }
+
+    /// Returns the place.
+    pub(crate) fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// Leaves the lines. In any process context.
+    pub(crate) fn leave(&self) {
+        self.domain.pool.leave(self.seat);
+    }
+}
+
+impl<C: Tenant> Drop for Place<C> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

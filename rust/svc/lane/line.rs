@@ -64,10 +64,11 @@ pub(crate) struct Line {
     pub(super) queue: shortage::Queue,
 }
 
-/// Allocates `room` unused places. May sleep.
-fn places<T: Default>(room: usize) -> Result<KVVec<T>> {
-    let mut places = KVVec::with_capacity(room, GFP_KERNEL)?;
-    for _ in 0..room {
+/// Allocates `capacity` unused places. May sleep.
+#[inline(never)]
+fn places_with_capacity<T: Default>(capacity: usize) -> Result<KVVec<T>> {
+    let mut places = KVVec::with_capacity(capacity, GFP_KERNEL)?;
+    for _ in 0..capacity {
         places.push(T::default(), GFP_KERNEL)?;
     }
     Ok(places)
@@ -90,7 +91,7 @@ impl Line {
 
     /// Allocates room for `room` connections. May sleep.
     pub(crate) fn room(room: usize) -> Result<Room> {
-        Ok((places(room)?, places(room)?))
+        Ok((places_with_capacity(room)?, places_with_capacity(room)?))
     }
 
     /// Gives the line `room` for more connections. Returns the room that it had, or what it does not

@@ -18,6 +18,9 @@ pub(crate) trait Tenant: Send + Sync + Sized + 'static {
     /// Returns the number of the connection, which no other connection of the module ever has.
     fn number(&self) -> u64;
 
+    /// Returns the host of the peer, which takes turns with others.
+    fn host(&self) -> u64;
+
     /// Stops waiting for the peer to confirm the disconnect. In any process context.
     fn hang_up(self: &Arc<Self>);
 }
