@@ -285,7 +285,7 @@ impl Pool {
         self.unpark();
     }
 
-    /// Returns the memory region of `sink` to the pool, if the sink has one, and starts parked
+    /// Returns the memory region of `sink` to the pool, if the sink has one, and starts waiting
     /// Calls that need it. The device must have completed all RDMA Reads into the sink. In any
     /// process context.
     ///
