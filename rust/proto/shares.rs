@@ -95,17 +95,13 @@ impl Budget {
         most.map_or(self.alone, |most| most.min(self.alone))
     }
 
-    /// Returns the most pages that a connection may have while `lent` pages are lent or promised.
+    /// Returns the most pages that a connection may have while `lent` pages are lent or promised: its
+    /// share, or a few pages if none are left.
     ///
-    /// If the budget `is_used_up`, so that a connection waits for it, turns divide the pages and not
-    /// shares: a connection may have all that it could have while it is alone, or a host with one
-    /// connection would get less than a host with many.
-    pub fn most(&self, lent: usize, is_used_up: bool) -> usize {
-        if is_used_up {
-            self.alone
-        } else {
-            self.share(lent).max(LEAST.min(self.alone))
-        }
+    /// A connection that has pages gets no more when none are left, although it may have its turn: a
+    /// peer that hangs would collect those that others return.
+    pub fn most(&self, lent: usize) -> usize {
+        self.share(lent).max(LEAST.min(self.alone))
     }
 }
 
@@ -160,21 +156,15 @@ mod tests {
 
     #[test]
     fn a_share_is_never_too_small_for_some_small_calls() {
-        assert_eq!(budget(PeerClass::Validated, 16384).most(14336, false), 16);
+        assert_eq!(budget(PeerClass::Validated, 16384).most(14336), 16);
         // But the administrator may allow less.
         let tight = Budget::new(PeerClass::Validated, 16384, 4, LARGEST);
-        assert_eq!(tight.most(14336, false), 4);
-    }
-
-    #[test]
-    fn turns_divide_the_pages_of_a_used_up_budget() {
-        let most = PeerClass::ALL.map(|class| budget(class, 16384).most(14336, true));
-        assert_eq!(most, [2112, 264]);
+        assert_eq!(tight.most(14336), 4);
     }
 
     #[test]
     fn a_connection_may_have_all_pages_if_so_configured() {
         let budget = Budget::new(PeerClass::Validated, 16384, 4194304, LARGEST);
-        assert_eq!(budget.most(10000, false), 4194304);
+        assert_eq!(budget.most(10000), 4194304);
     }
 }

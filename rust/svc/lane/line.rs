@@ -169,7 +169,7 @@ impl Line {
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
         let lent = self.lent.saturating_sub(self.idle);
         let lent = lent.saturating_add(self.waiting.pages());
-        budget(self.class, limits).most(lent, self.is_blocked(limits))
+        budget(self.class, limits).most(lent)
     }
 }
 

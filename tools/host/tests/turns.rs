@@ -7,8 +7,6 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use std::collections::VecDeque;
-use svcrdma_proto::shares::{Budget, PeerClass};
 use svcrdma_proto::turns::{Host, Member, Turns, MAX_PAGES, QUANTUM};
 
 /// The connections of the tests and their hosts.
@@ -227,66 +225,5 @@ fn the_order_of_all_short_sequences_is_that_of_the_model() -> Verdict {
         };
         at[last] += 1;
         at[last + 1..].fill(0);
-    }
-}
-
-/// Two hosts make Calls of `pages` pages, `demand` at a time each, the first over one connection and
-/// the second over 64. Calls end in the order in which they got pages. Returns the pages that each
-/// host got.
-fn compete(device: usize, pages: usize, demand: usize) -> [usize; 2] {
-    let budget = Budget::new(PeerClass::Validated, device, 2112, 1028);
-    let mut turns = Turns::new(
-        (0..65).map(|_| Member::default()).collect::<Vec<_>>(),
-        (0..65).map(|_| Host::default()).collect::<Vec<_>>(),
-    );
-    for owner in 0..65 {
-        assert_eq!(turns.join(owner, u64::from(owner > 0)), Some(owner as u32));
-    }
-    // The Calls of each connection that do not run, and the pages of those that run or wait in line.
-    let mut idle: Vec<usize> = (0..65)
-        .map(|owner| if owner == 0 { demand } else { demand / 64 })
-        .collect();
-    let mut used = [0; 65];
-    let (mut running, mut got) = (VecDeque::new(), [0; 2]);
-    for _ in 0..20_000 {
-        let lent = running.len() * pages;
-        for owner in 0..65 {
-            let blocked = !turns.is_empty() && !budget.fits(lent, pages);
-            let share = budget.most(lent + turns.pages(), blocked);
-            if idle[owner] > 0 && (used[owner] == 0 || used[owner] + pages <= share) {
-                // Refused if the connection is in line already.
-                if turns
-                    .wait(owner as u32, owner as u64, pages as u32, owner)
-                    .is_ok()
-                {
-                    idle[owner] -= 1;
-                    used[owner] += pages;
-                }
-            }
-        }
-        if !turns.is_empty() && budget.fits(lent, pages) {
-            running.extend(turns.serve());
-        } else if let Some(owner) = running.pop_front() {
-            idle[owner] += 1;
-            used[owner] -= pages;
-            got[usize::from(owner > 0)] += pages;
-        }
-    }
-    got
-}
-
-#[test]
-fn hosts_with_one_and_with_many_connections_get_equal_bytes() {
-    // Calls of 4 KiB and of 1 MiB, while pages are short and while they are not.
-    for (device, pages, demand) in [
-        (4224, 1, 64),
-        (4224, 257, 64),
-        (16384, 1, 64),
-        (4224, 64, 64),
-        (4224, 65, 128),
-    ] {
-        let got = compete(device, pages, demand);
-        let (less, more) = (got[0].min(got[1]), got[0].max(got[1]));
-        assert!(more * 10 <= less * 13, "{device} {pages}: {got:?}");
     }
 }
