@@ -12,8 +12,8 @@
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
 //! - Lanes: [`lanes`].
 //! - Connect requests: [`prefixes`], [`source`], [`recent_peers`].
-//! - Fair shares: [`shares`], [`host_share`], [`shortage`], [`space`], [`pace`].
-//! - Containers over preallocated slots: [`ring`], [`wait_queue`].
+//! - Fair shares: [`turns`], [`shares`], [`host_share`], [`shortage`], [`space`], [`pace`].
+//! - Containers over preallocated slots: [`ring`].
 //!
 //! # Context
 //!
@@ -69,7 +69,7 @@ mod sink;
 pub mod source;
 pub mod space;
 pub mod sq;
+pub mod turns;
 pub mod ulb;
-pub mod wait_queue;
 mod wire;
 mod write;

@@ -44,7 +44,7 @@
 //! | Read buffer | the sink of one Call, with the pages that count as lent to it |
 //! | host | what the connections of one source share: its Reply pages and Receive buffers |
 //! | class | `validated` if a Call of the peer had a valid file handle, now or not long ago; otherwise `unvalidated` |
-//! | line | the queue of the Calls that wait for pages; one for each class |
+//! | line | the connections whose Calls wait for pages; one for each class |
 //! | quota | the limit of the pages that one connection has for Read chunks |
 //! | space | the pages that the Replies of one connection hold |
 //! | look, tick | one run of a watchdog |

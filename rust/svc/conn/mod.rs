@@ -19,7 +19,6 @@ pub(crate) mod offer;
 pub(crate) mod peer_class;
 pub(crate) mod published;
 pub(crate) mod quota;
-pub(crate) mod read_request;
 pub(crate) mod receives;
 pub(crate) mod sender;
 pub(crate) mod space;

@@ -15,13 +15,17 @@ use svcrdma_proto::shares::PeerClass;
 const CREDITS: u32 = 8;
 
 impl Connection {
-    /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
+    /// Copies nfsd's flag, which the Call with these results may have set. Returns true if that
+    /// changes the class. In an nfsd thread.
     #[inline]
-    pub(crate) fn note_peer(&self, results: &Results<'_>) {
-        if !self.validation.is_confirmed() && results.is_peer_valid() {
-            self.validation.confirm();
-            self.counters.recent_peers.note(self.offer.origin);
+    pub(crate) fn note_peer(&self, results: &Results<'_>) -> bool {
+        if self.validation.is_confirmed() || !results.is_peer_valid() {
+            return false;
         }
+        let is_new = self.class() == PeerClass::Unvalidated;
+        self.validation.confirm();
+        self.counters.recent_peers.note(self.offer.origin);
+        is_new
     }
 
     /// Returns the class of the peer. In any context.
