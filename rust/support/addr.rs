@@ -82,17 +82,6 @@ impl Addr {
         }
     }
 
-    /// Returns the host that the address belongs to, for shares among hosts: the address itself for
-    /// IPv4, and the first 64 bits of an IPv6 address, of which a host usually has as many as it
-    /// wants. In any context.
-    pub fn host(&self) -> u64 {
-        match self.ip().to_canonical() {
-            IpAddr::V4(ip) => ip.to_bits().into(),
-            // CAST: The upper half.
-            IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64,
-        }
-    }
-
     /// Returns a pointer to the address. C may only read the address through it.
     pub fn as_ptr(&self) -> *mut bindings::sockaddr {
         self.0.as_ptr().cast_mut().cast()

@@ -18,7 +18,7 @@ pub(crate) trait Tenant: Send + Sync + Sized + 'static {
     /// Returns the number of the connection, which no other connection of the module ever has.
     fn number(&self) -> u64;
 
-    /// Returns the host of the peer, which takes turns with others.
+    /// Returns a number that only connections of the same host have. Hosts take turns.
     fn host(&self) -> u64;
 
     /// Stops waiting for the peer to confirm the disconnect. In any process context.
