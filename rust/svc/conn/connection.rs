@@ -77,7 +77,8 @@ use svcrdma_proto::{
         Next,
         Phase, //
     },
-    receives::needed, //
+    receives::needed,
+    source::Path, //
 };
 
 /// The most seconds that a closed connection waits for its peer to confirm the disconnect. The
@@ -141,6 +142,8 @@ pub(crate) struct Offer {
     pub(crate) peer: Peer,
     /// The number of RDMA Reads that the peer serves at a time.
     pub(crate) reads: u8,
+    /// The path of its packets. None on iWARP.
+    pub(crate) path: Option<Path>,
 }
 
 impl_has_work! {

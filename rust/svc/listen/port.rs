@@ -255,6 +255,7 @@ impl Port {
         let offer = Offer {
             peer: Peer::parse(request.private),
             reads: request.reads,
+            path: new.path(),
         };
         let connection = Connection::new(
             self.devices.new_number(),
