@@ -26,6 +26,8 @@ use crate::{
     table::Row, //
 };
 
+/// Seconds after which a peer that completes no work is silent. A lost packet is repeated after less.
+const SILENT: u64 = 5;
 const PAGE: &str = "see the page \"Fabric or server?\"";
 
 /// Returns the findings about the ports of `grown`, whose counters have grown within `seconds`.
@@ -69,29 +71,67 @@ impl Interval {
         format!("within {} s", self.seconds)
     }
 
-    /// Looks for lost packets, or for peers that do not answer. Lost packets also make peers late.
+    /// Looks for lost packets, and for peers that do not answer. If a peer answers late, packets were
+    /// lost: the repetition came through.
     fn loss(&self, port: &Port) -> Option<Finding> {
         let coming = port.with(Meaning::LostComing);
         let going = port.with(Meaning::LostGoing);
+        let late = port.with(Meaning::Late);
+        let gave_up = port.with(Meaning::GaveUp);
         let way = match (coming.is_empty(), going.is_empty()) {
             (false, true) => "from clients to",
             (true, false) => "to clients from",
             _ => "to and from",
         };
         let lost = [coming, going, port.with(Meaning::Repeated)].concat();
-        let late = [port.with(Meaning::Late), port.with(Meaning::GaveUp)].concat();
-        let counters = listed(&[lost.clone(), late.clone()].concat());
-        let (name, when, concerned) = (port.name(), self.when(), self.concerned(port));
-        if !lost.is_empty() {
-            let text = format!("packets {way} {name} were lost or came out of order {when} ({counters}){concerned}");
-            let action = format!("look for drops on the ports of the switches and of the clients, and at one MTU for all of them; {PAGE}");
-            return Some(warning("fabric-loss", text, action));
+        let counters = [lost.clone(), late.clone(), gave_up.clone()].concat();
+        if counters.is_empty() {
+            return None;
         }
-        (!late.is_empty()).then(|| {
-            let text = format!("peers of {name} did not answer in time {when} ({counters}){concerned}");
-            let action = format!("look if the clients run and if the path to them is up; if small messages pass and large ones do not, a switch has a smaller MTU; {PAGE}");
-            warning("fabric-timeouts", text, action)
+        let silent = self.silent(port);
+        let is_silent = !gave_up.is_empty() || !late.is_empty() && !silent.is_empty();
+        if lost.is_empty() && is_silent {
+            return Some(self.silence(port, &counters, &silent));
+        }
+        let (name, when, counters) = (port.name(), self.when(), listed(&counters));
+        let text = format!(
+            "packets {way} {name} were lost or came out of order {when} ({counters}){}",
+            self.concerned(port)
+        );
+        let action = format!("look for drops on the ports of the switches and of the clients, and at one MTU for all of them; {PAGE}");
+        Some(warning("fabric-loss", text, action))
+    }
+
+    /// Creates the finding of peers that do not answer.
+    fn silence(&self, port: &Port, counters: &[(&str, u64)], silent: &[&Row]) -> Finding {
+        let silent = match silent {
+            [] => String::new(),
+            rows => format!("; silent for {SILENT} s or more: {}", named(rows)),
+        };
+        let (name, when, counters) = (port.name(), self.when(), listed(counters));
+        let text = format!(
+            "peers of {name} did not answer {when} ({counters}){silent}{}",
+            self.closed(port)
+        );
+        let action = format!("look if the clients run and if the path to them is up; if small messages pass and large ones do not, a switch has a smaller MTU; {PAGE}");
+        warning("fabric-timeouts", text, action)
+    }
+
+    /// Returns the connections of the device whose peers have not completed work for long.
+    fn silent(&self, port: &Port) -> Vec<&Row> {
+        let rows = self.of(port).into_iter();
+        rows.filter(|row| {
+            row.number("oldest_seconds")
+                .is_some_and(|oldest| oldest >= SILENT)
         })
+        .collect()
+    }
+
+    /// Returns the connections of the device.
+    fn of(&self, port: &Port) -> Vec<&Row> {
+        let rows = self.connections.iter();
+        rows.filter(|row| row.text("device") == Some(&port.device))
+            .collect()
     }
 
     /// Looks for congestion that a switch has signalled.
@@ -144,11 +184,7 @@ impl Interval {
 
     /// Returns the connections of the device, as a part of a text.
     fn connections(&self, port: &Port) -> String {
-        let rows = self.connections.iter();
-        let rows: Vec<&Row> = rows
-            .filter(|row| row.text("device") == Some(&port.device))
-            .collect();
-        match rows.as_slice() {
+        match self.of(port).as_slice() {
             [] => String::new(),
             rows => format!("; it serves {}", named(rows)),
         }

@@ -260,7 +260,7 @@ const WATCHED: &[Watched] = &[
             (HW, "Nak Sequence Error", 2),
         ],
     ),
-    ("irdma", "fabric-timeouts", &[(HW, "RTO", 3)]),
+    ("irdma", "fabric-loss", &[(HW, "RTO", 3)]),
     (
         "irdma",
         "fabric-congestion",
@@ -435,6 +435,28 @@ fn each_fault_has_its_finding_and_no_other() {
 }
 
 #[test]
+fn peers_that_complete_no_work_are_silent() {
+    let (one, next) = (Fabric::of("rxe"), Fabric::of("rxe"));
+    next.grow(&format!("{HW}/completer_retry_err"), 3);
+    let table = |oldest: &str| {
+        let rows = format!("rxe0 7 10.77.0.7:40001 0\nrxe0 8 10.77.0.8:40001 {oldest}\n");
+        let text = format!("device connection peer oldest_seconds\n{rows}");
+        next.host.write(&format!("{DEBUGFS}/connections"), &text);
+    };
+    table("4");
+    assert_eq!(ids(&one.watch(&next, 1)), ["fabric-loss"]);
+    table("5");
+    let answer = one.watch(&next, 1);
+    assert_eq!(ids(&answer), ["fabric-timeouts"]);
+    let text = answer["findings"][0]["text"].as_str().expect("a text");
+    let wanted = "; silent for 5 s or more: connection 8 of 10.77.0.8:40001";
+    assert!(text.ends_with(wanted), "{text}");
+    // What is seen of loss weighs more.
+    next.grow(&format!("{HW}/rcvd_seq_err"), 1);
+    assert_eq!(ids(&one.watch(&next, 1)), ["fabric-loss"]);
+}
+
+#[test]
 fn siw_has_the_counters_of_tcp() {
     let (one, next) = (Fabric::of("siw"), Fabric::of("siw"));
     [&one, &next].map(|fabric| fabric.connections(&["- - -"]));
@@ -475,7 +497,7 @@ fn closes_of_the_interval_are_named() {
     let answer = one.watch(&next, 1);
     assert_eq!(ids(&answer), ["closes-abnormal", "fabric-timeouts"]);
     let text = answer["findings"][1]["text"].as_str().expect("a text");
-    let wanted = "; it serves connections 7 of 10.77.0.7:40001, 8 of 10.77.0.8:40001; 1 connection closed, the last one, connection 1 of 10.77.0.2:39001, because Send, Read or Write failed: transport retry counter exceeded";
+    let wanted = "(retry_exceeded_err 1); 1 connection closed, the last one, connection 1 of 10.77.0.2:39001, because Send, Read or Write failed: transport retry counter exceeded";
     assert!(text.contains(wanted), "{text}");
     // An earlier one is no part of it.
     next.host.replace(&closes, " 0 Send", " 60 Send");
