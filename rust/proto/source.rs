@@ -61,6 +61,59 @@ impl Origin {
     }
 }
 
+/// The path of the packets of a connection, as the connect request has it. Both sides send that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The most bytes of a packet's payload; 0 for a code that the InfiniBand specification does not
+    /// have.
+    pub mtu: u16,
+    /// The traffic class: with RoCE, the DSCP and two bits of ECN.
+    pub traffic_class: u8,
+    /// The form of the packets.
+    pub encapsulation: Encapsulation,
+}
+
+/// The form of the packets of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// InfiniBand.
+    InfiniBand,
+    /// RoCE version 1: Ethernet frames without IP.
+    RoceV1,
+    /// RoCE version 2: UDP.
+    RoceV2,
+}
+
+impl Encapsulation {
+    /// Returns the name, for debugfs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InfiniBand => "ib",
+            Self::RoceV1 => "roce1",
+            Self::RoceV2 => "roce2",
+        }
+    }
+}
+
+impl Path {
+    /// Creates the path of a request with the MTU `code` of the InfiniBand specification.
+    pub fn new(code: u8, traffic_class: u8, encapsulation: Encapsulation) -> Self {
+        let mtu = match code {
+            1 => 256,
+            2 => 512,
+            3 => 1024,
+            4 => 2048,
+            5 => 4096,
+            _ => 0,
+        };
+        Self {
+            mtu,
+            traffic_class,
+            encapsulation,
+        }
+    }
+}
+
 /// Returns the address that a GID of RoCE contains.
 fn address_of(gid: [u8; 16]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(gid)).to_canonical()
@@ -179,6 +232,14 @@ mod tests {
 
     fn source(address: &str) -> Source {
         origin(address, Fabric::Iwarp).source()
+    }
+
+    #[test]
+    fn path_has_one_of_five_sizes() {
+        let path = |code| Path::new(code, 106, Encapsulation::RoceV2);
+        let sizes = [0, 1, 2, 3, 4, 5, 6, 15].map(|code| path(code).mtu);
+        assert_eq!(sizes, [0, 256, 512, 1024, 2048, 4096, 0, 0]);
+        assert_eq!(path(5).traffic_class, 106);
     }
 
     #[test]

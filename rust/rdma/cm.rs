@@ -30,8 +30,10 @@ use support::addr::{
     Net, //
 };
 use svcrdma_proto::source::{
+    Encapsulation,
     Fabric,
-    Origin, //
+    Origin,
+    Path, //
 };
 
 /// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
@@ -188,6 +190,20 @@ impl NewId<'_> {
             true => Fabric::Roce(gid),
             false => Fabric::InfiniBand(gid),
         }
+    }
+
+    /// Returns the path that the peer has chosen, or None on iWARP.
+    pub fn path(&self) -> Option<Path> {
+        // SAFETY: The id is live by the type invariant.
+        let path = unsafe { (*self.id.as_ptr()).route.path_rec };
+        // SAFETY: Unless it is null, the path is the id's, which does not change it any more.
+        let path = unsafe { path.as_ref() }?;
+        let encapsulation = match path.rec_type {
+            bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V1 => Encapsulation::RoceV1,
+            bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V2 => Encapsulation::RoceV2,
+            _ => Encapsulation::InfiniBand,
+        };
+        Some(Path::new(path.mtu, path.traffic_class, encapsulation))
     }
 }
 

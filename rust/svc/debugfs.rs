@@ -70,7 +70,8 @@ fn show_connections(server: &Server, m: &SeqFile) {
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
          standing behind_seconds credits_held receives receives_posted lane \
-         read_bytes write_bytes work_requests\n"
+         read_bytes write_bytes work_requests path_mtu traffic_class \
+         encapsulation\n"
     );
     server.devices.for_each(|device| {
         device.domain.for_each(|connection| {
@@ -130,7 +131,7 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
             let tally = &endpoint.published.tally;
             seq_print!(
                 m,
-                " {} {} {} {} {} {}\n",
+                " {} {} {} {} {} {}",
                 pool.count(),
                 pool.posted(),
                 lane,
@@ -139,7 +140,17 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
                 tally.work_requests.get()
             );
         }
-        None => seq_print!(m, " - - - - - -\n"),
+        None => seq_print!(m, " - - - - - -"),
+    }
+    match connection.offer.path {
+        Some(path) => seq_print!(
+            m,
+            " {} {} {}\n",
+            path.mtu,
+            path.traffic_class,
+            path.encapsulation.name()
+        ),
+        None => seq_print!(m, " - - -\n"),
     }
 }
 

@@ -4,7 +4,10 @@
 
 use svcrdma_proto::{
     cm::Peer,
-    source::Origin, //
+    source::{
+        Origin,
+        Path, //
+    },
 };
 
 /// The parameters that a peer sends with its connect request.
@@ -16,4 +19,6 @@ pub(crate) struct Offer {
     pub(crate) peer: Peer,
     /// The number of RDMA Reads that the peer serves at a time.
     pub(crate) reads: u8,
+    /// The path of its packets. None on iWARP.
+    pub(crate) path: Option<Path>,
 }

@@ -256,6 +256,7 @@ impl Port {
             origin,
             peer: Peer::parse(request.private),
             reads: request.reads,
+            path: new.path(),
         };
         let connection = Connection::new(
             self.devices.new_number(),

@@ -46,6 +46,10 @@ pub(crate) struct Cli {
         default_value = "/"
     )]
     root: PathBuf,
+    /// Directory that stands for --root at the second of two looks
+    #[cfg(feature = "test-root")]
+    #[arg(long, global = true, hide = true, value_name = "DIR")]
+    next: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -57,6 +61,14 @@ impl Cli {
         return &self.root;
         #[cfg(not(feature = "test-root"))]
         Path::new("/")
+    }
+
+    /// Returns the directory for the second of two looks.
+    pub(crate) fn next(&self) -> &Path {
+        #[cfg(feature = "test-root")]
+        return self.next.as_deref().unwrap_or(&self.root);
+        #[cfg(not(feature = "test-root"))]
+        self.root()
     }
 }
 
@@ -93,7 +105,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Settings(Settings),
     /// Check the host: one line for each finding, with what to do
-    Check,
+    Check(Check),
     /// Load svcrdma, and unload an rpcrdma that nothing uses before that
     ///
     /// The guard runs this before nfsd starts. rpcrdma is loaded again if svcrdma cannot be loaded. Each
@@ -136,7 +148,7 @@ impl Command {
             Command::Listeners => "listeners",
             Command::Closes(_) => "closes",
             Command::Settings(_) => "settings",
-            Command::Check => "check",
+            Command::Check(_) => "check",
             Command::Load => "load",
             Command::Metrics(_) => "metrics",
             Command::Report(_) => "report",
@@ -225,6 +237,14 @@ pub(crate) enum Settings {
         /// Write these settings, whatever their values, and leave the other lines alone
         name: Vec<String>,
     },
+}
+
+/// `check`
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// Look twice, so many seconds apart, and judge what devices and interfaces have counted meanwhile
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) watch: Option<f64>,
 }
 
 /// `metrics`

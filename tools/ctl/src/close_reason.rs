@@ -77,6 +77,12 @@ pub(crate) fn is_abnormal(text: &str) -> bool {
     find(text).is_none_or(|reason| reason.advice.is_some())
 }
 
+/// Returns true if a close with this text may be a fault of the network: failed work, or a peer that
+/// is late.
+pub(crate) fn is_of_fabric(text: &str) -> bool {
+    find(text).is_some_and(|reason| matches!(reason.number, 8 | 9 | 12 | 23 | 24))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

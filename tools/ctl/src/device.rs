@@ -17,7 +17,7 @@ use serde_json::{
 };
 
 /// The folder of all RDMA devices of the host.
-const CLASS: &str = "/sys/class/infiniband";
+pub(crate) const CLASS: &str = "/sys/class/infiniband";
 
 /// A device.
 #[derive(Clone, Debug)]
@@ -91,6 +91,37 @@ impl Device {
     /// Returns true if a port is active.
     pub(crate) fn is_active(&self) -> bool {
         self.ports.iter().any(Port::is_active)
+    }
+
+    /// Returns true for hardware, and false for soft RoCE and soft iWARP.
+    pub(crate) fn is_adapter(&self, system: &System) -> bool {
+        system.root.exists(&format!("{CLASS}/{}/device", self.name))
+    }
+
+    /// Returns true if the device speaks iWARP.
+    pub(crate) fn is_iwarp(&self, system: &System) -> bool {
+        // "4: RNIC"
+        let kind = system
+            .root
+            .line(&format!("{CLASS}/{}/node_type", self.name));
+        kind.is_some_and(|kind| kind.starts_with('4'))
+    }
+
+    /// Returns true for siw.
+    pub(crate) fn is_soft_iwarp(&self, system: &System) -> bool {
+        self.is_iwarp(system) && !self.is_adapter(system)
+    }
+
+    /// Returns true if the ports are those of Ethernet: RoCE and iWARP.
+    pub(crate) fn is_ethernet(&self) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|port| port.link.as_deref() == Some("Ethernet"))
+    }
+
+    /// Returns the network interface of its first port that has one.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        let mut ports = self.ports.iter();
+        ports.find_map(|port| port.interface.as_deref())
     }
 
     /// Returns a number of the table `devices`.

@@ -13,6 +13,8 @@
 //! root       files below a root directory
 //! program    programs that commands start
 //! table      a table in debugfs, read by the names of its columns
+//! fabric     counters of devices, ports and interfaces between two looks
+//! ethernet   network interfaces of RDMA devices
 //! answer     what a command returns
 //! error      why a command returns nothing, and its exit status
 //! ```
@@ -28,6 +30,9 @@ mod connection;
 mod counter;
 mod device;
 mod error;
+mod ethernet;
+mod fabric;
+mod fabric_counter;
 mod finding;
 mod host_names;
 mod human;

@@ -17,6 +17,13 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// Runs a program, and returns what it has printed, or nothing if it fails or is not installed.
+pub(crate) fn said(program: &str, args: &[&str]) -> Option<String> {
+    let output = command(program).args(args).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
 /// Returns the search path.
 #[cfg(not(feature = "test-root"))]
 fn search_path() -> &'static str {

@@ -35,7 +35,7 @@ pub(crate) fn run(cli: &Cli, system: &System) -> Result<Answer> {
         Command::Listeners => listeners::run(system),
         Command::Closes(args) => closes::run(args, system),
         Command::Settings(args) => settings::run(args, system),
-        Command::Check => Ok(check::run(system)),
+        Command::Check(args) => Ok(check::command(args, system, &System::new(cli.next()))),
         Command::Load => Ok(load::run(system)),
         Command::Top(args) => top::run(args, system, cli.json),
         Command::Metrics(args) => metrics::run(args, system),

@@ -32,6 +32,8 @@ const METRICS: [&str; 4] = [
     "svcrdma_calls_total",
     "svcrdma_latency_seconds",
 ];
+/// A counter that grows between two looks.
+const OUT_OF_SEQUENCE: &str = "mlx5_0/ports/1/hw_counters/out_of_sequence";
 /// Names, command lines and exit statuses.
 const COMMANDS: &[(&str, &[&str], i32)] = &[
     ("status", &["status"], 0),
@@ -49,6 +51,11 @@ const COMMANDS: &[(&str, &[&str], i32)] = &[
     ("settings-set", &["settings", "set", "credits", "64"], 0),
     ("settings-persist", &["settings", "persist"], 0),
     ("check", &["check"], 1),
+    (
+        "check-watch",
+        &["check", "--watch", "0.1", "--next", "next"],
+        1,
+    ),
     ("metrics", &["metrics", "--output", "svcrdma.prom"], 0),
     ("report", &["report", "--output", "r.tar.gz"], 0),
     ("upgrade-check", &["upgrade", "--check"], 0),
@@ -69,6 +76,10 @@ fn answers() -> Vec<(&'static str, Value)> {
     host.write(program, "#!/bin/sh\necho replaced\n");
     let executable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(host.path(program), executable).expect("permissions");
+    // The second look is at a tree in that of the host.
+    let later = Host::serving();
+    later.write(&format!("sys/class/infiniband/{OUT_OF_SEQUENCE}"), "7\n");
+    std::os::unix::fs::symlink(later.path(""), host.path("next")).expect("a link");
     let run = |args: &[&str], status| host.run(&[args, &["--json"]].concat()).exits(status).json();
     let answers = COMMANDS
         .iter()
@@ -77,7 +88,7 @@ fn answers() -> Vec<(&'static str, Value)> {
 }
 
 /// Returns JSON for people: a line for each key, and an array of numbers or texts in one line.
-fn pretty(value: &Value, indent: &str) -> String {
+pub(crate) fn pretty(value: &Value, indent: &str) -> String {
     let deeper = format!("{indent}  ");
     let is_flat = |value: &Value| !value.is_array() && !value.is_object();
     let lines: Vec<String> = match value {

@@ -4,6 +4,7 @@
 
 mod check;
 mod connections;
+mod fabric;
 mod golden;
 mod host;
 mod load;
