@@ -31,7 +31,7 @@ pub const QUANTUM: u32 = 64;
 /// The rounds that an [`Order`] has a list for.
 const ROUNDS: u64 = 32;
 
-/// The most pages that count for a Call: its connection is due again within [`ROUNDS`].
+/// The most pages that count for a Call: its connection is due again within 32 rounds.
 pub const MAX_PAGES: u32 = 31 * QUANTUM;
 
 /// The index of no member, and of no host.

@@ -363,13 +363,21 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Takes the oldest work that `completion` stands for, or marks the completion as spent.
     #[inline]
     pub(crate) fn complete(&mut self, completion: &Completion) -> Option<W> {
-        let last = self.last_of(completion);
-        while let (Some(last), false) = (last, completion.is_spent()) {
+        if completion.is_spent() {
+            return None;
+        }
+        let Some(last) = self.last_of(completion) else {
+            completion.spend();
+            return None;
+        };
+        loop {
+            // There is one, as `last` is outstanding.
             let slot = self.queue.oldest().unwrap_or(last);
             // INVARIANT: Work requests complete in the order of posting, so that of `slot` has
             // completed.
             self.queue.retire(1);
-            if slot == last {
+            let is_last = slot == last;
+            if is_last {
                 // New work may take the slot from now on.
                 completion.spend();
                 self.slots.complete(last);
@@ -382,9 +390,10 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
                 self.progress.count(amount);
                 return Some(work);
             }
+            if is_last {
+                return None;
+            }
         }
-        completion.spend();
-        None
     }
 
     /// Returns the slot of the work request that `completion` reports: an outstanding one that has
