@@ -194,7 +194,6 @@ impl Endpoint {
         // and callbacks.
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
-        let place = Place::new(connection.domain.clone(), &*connection)?;
         let quota = Quota::new(calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
         let space = Space::new(Arc::clone(&connection.host));
@@ -203,7 +202,9 @@ impl Endpoint {
         let send_queue = SendQueue::new(&Size { depth, waiting }, sender)?;
         let max_credits = receives.most_credits();
         Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
+                // In place, to keep the frame small.
+                place: Place::new(connection.domain.clone(), &*connection)?,
                 connection,
                 lane,
                 thresholds,
@@ -220,7 +221,6 @@ impl Endpoint {
                 answers <- answers,
                 max_credits,
                 quota <- quota,
-                place,
                 reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),
                 send_queue <- send_queue,
                 work <- new_work!("svcrdma receives"),
