@@ -16,7 +16,7 @@
 //!
 //! Any; counters are atomic. The lock of the tallies is taken in process context only.
 
-use super::{
+use crate::svc::{
     accept_from::AcceptFrom,
     latency::Latency,
     recent_peers::RecentPeers,

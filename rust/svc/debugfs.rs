@@ -10,7 +10,7 @@
 //! connections. So a new connection may wait for a reader. A Call never waits: a reader holds the
 //! locks on its path only to copy numbers.
 
-use super::{
+use crate::svc::{
     conn::connection::Connection,
     device::Device,
     latency::Latency,

@@ -2,7 +2,7 @@
 
 //! History: the connections of a device that closed last, and their close reasons.
 
-use super::close_reason::CloseReason;
+use crate::svc::close_reason::CloseReason;
 use core::pin::Pin;
 use kernel::{
     new_spinlock,

@@ -10,9 +10,10 @@
 //! |---|---|
 //! | `listen` | listeners, connect requests, accepts; the state of the module |
 //! | `device` | RDMA devices: their shared verbs objects, their removal, page shortages |
-//! | `flow` | the path of a Call, of its Reply, and of callbacks; teardown |
+//! | `path` | the path of a Call, of its Reply, and of callbacks; teardown |
 //! | `conn` | the state of one connection, and its hardware half |
 //! | `lane` | the objects that the connections of a completion vector share, and those that all connections of a device share |
+//! | `pages` | what Calls and Replies borrow, the order in which they get it, and what hosts hold |
 //!
 //! | file | content |
 //! |---|---|
@@ -56,11 +57,12 @@ mod conn;
 mod counters;
 pub(crate) mod debugfs;
 mod device;
-mod flow;
 mod history;
 mod lane;
 mod latency;
 mod listen;
+mod pages;
+mod path;
 mod recent_peers;
 mod settings;
 mod watchdog;

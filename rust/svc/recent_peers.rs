@@ -15,7 +15,7 @@
 //!
 //! A spinlock, a leaf. It is taken when a connection comes or goes and when nfsd validates one.
 
-use super::{
+use crate::svc::{
     history::seconds_since,
     settings, //
 };

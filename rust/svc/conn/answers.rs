@@ -15,7 +15,7 @@
 //! One spinlock, a leaf.
 
 use super::call::Call;
-use crate::svc::lane::reply::Reply;
+use crate::svc::pages::reply::Reply;
 use kernel::{
     new_spinlock,
     prelude::*,

@@ -6,8 +6,8 @@
 //! is made, or when the Call gets no Reply.
 
 use crate::svc::{
-    lane::read_buffer::ReadBuffer,
-    latency::Stamp, //
+    latency::Stamp,
+    pages::read_buffer::ReadBuffer, //
 };
 use core::cell::Cell;
 use kernel::time::Instant;

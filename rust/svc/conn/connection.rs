@@ -32,10 +32,8 @@ use crate::svc::{
         Counters, //
     },
     history::seconds_since,
-    lane::{
-        domain::Domain,
-        host::HostRef, //
-    },
+    lane::domain::Domain,
+    pages::host::HostRef,
     settings, //
 };
 use kernel::{

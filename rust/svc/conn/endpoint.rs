@@ -21,8 +21,8 @@ use super::{
     },
     receives::Receives,
     sender::{
-        CreditState, //
-        Sender,
+        CreditState,
+        Sender, //
     },
     space::Space,
     work::Work, //
@@ -34,11 +34,11 @@ use crate::svc::{
     },
     lane::{
         domain::Place,
-        reply::{
-            Kind,
-            Reply, //
-        },
         Lane, //
+    },
+    pages::reply::{
+        Kind,
+        Reply, //
     },
     settings::{
         self,

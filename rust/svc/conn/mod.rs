@@ -4,7 +4,7 @@
 //!
 //! A connection has three parts, because three parties release it at different times:
 //!
-//! - `flow::xprt::Xprt` is nfsd's handle and lives as long as the `svc_xprt`.
+//! - `path::xprt::Xprt` is nfsd's handle and lives as long as the `svc_xprt`.
 //! - [`endpoint`] is the hardware half: queue pair, id and send queue. It is torn down soon after
 //!   the connection begins to close.
 //! - [`connection`] is the state that the other two share.

@@ -13,8 +13,8 @@
 use super::space::Space;
 use crate::svc::{
     counters::Enrolled,
-    lane::reply::Reply,
-    latency::Timer, //
+    latency::Timer,
+    pages::reply::Reply, //
 };
 use support::{
     figure::Figure, //

@@ -15,7 +15,7 @@
 
 use super::call::CallState;
 use crate::svc::{
-    lane::host::Host,
+    pages::host::Host,
     settings, //
 };
 use kernel::{

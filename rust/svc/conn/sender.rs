@@ -17,7 +17,7 @@ use crate::svc::{
         Counters,
         Enrolled, //
     },
-    lane::reply::{
+    pages::reply::{
         Kind,
         Reply, //
     },

@@ -23,7 +23,7 @@
 //! Reply has at most the pages of an nfsd thread, so the numbers of pages never overflow.
 
 use crate::svc::{
-    lane::host::Host,
+    pages::host::Host,
     settings::ReplyPages, //
 };
 use kernel::sync::{

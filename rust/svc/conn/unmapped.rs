@@ -10,7 +10,7 @@
 use super::endpoint::Endpoint;
 use crate::svc::{
     close_reason::CloseReason,
-    lane::reply::Reply,
+    pages::reply::Reply,
     settings, //
 };
 use kernel::{

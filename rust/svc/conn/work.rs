@@ -10,9 +10,9 @@ use super::{
         self,
         Call, //
     },
-    sender::Sender,
+    sender::Sender, //
 };
-use crate::svc::lane::reply::Reply;
+use crate::svc::pages::reply::Reply;
 use core::cell::Cell;
 use kernel::{
     prelude::*,

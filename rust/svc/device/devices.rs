@@ -3,8 +3,8 @@
 //! The list of RDMA devices. The RDMA core adds and removes its entries.
 
 use super::{
-    hardware::ReadsInto,
-    Device, //
+    hardware::ReadsInto, //
+    Device,
 };
 use crate::svc::watchdog::{
     self,

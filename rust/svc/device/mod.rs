@@ -14,7 +14,7 @@ pub(crate) mod devices;
 pub(crate) mod hardware;
 mod shortage;
 
-use super::{
+use crate::svc::{
     close_reason::CloseReason,
     conn::connection::Connection,
     lane::domain::Domain,

@@ -20,7 +20,7 @@ use crate::svc::{
         endpoint::Endpoint,
         work::Work, //
     },
-    lane::{
+    pages::{
         line,
         watch::Watched, //
     },

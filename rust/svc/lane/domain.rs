@@ -3,20 +3,22 @@
 //! Domains: the objects that all connections of a device share.
 
 use super::{
-    held::Held,
-    host::Hosts,
     lanes::Lanes,
-    line::Seat,
-    pool::Pool,
-    read_buffer::ReadBuffer,
-    stock::Count,
     table::{
         Table,
         Tenant, //
     },
+    Lane,
+};
+use crate::svc::pages::{
+    held::Held,
+    host::Hosts,
+    line::Seat,
+    pool::Pool,
+    read_buffer::ReadBuffer,
+    stock::Count,
     turns::Wait,
-    waiter::Waiter,
-    Lane, //
+    waiter::Waiter, //
 };
 use crate::svc::{
     history::History,

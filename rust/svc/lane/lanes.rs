@@ -11,10 +11,10 @@
 //! A mutex protects the list. It is not taken on the path of a Call.
 
 use super::{
-    pool::Pool,
     Lane,
     Place, //
 };
+use crate::svc::pages::pool::Pool;
 use core::pin::Pin;
 use kernel::{
     new_mutex,

@@ -7,18 +7,8 @@
 //! |---|---|
 //! | `lanes` | the lanes of a device |
 //! | `cqs` | the completion queues of a lane |
-//! | `cache` | the idle page regions of a lane |
-//! | `domain` | all of what follows, for one device |
-//! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
-//! | `refill` | makes and frees what the pool lends |
-//! | `line` | waiting connections; the pool knows each as a `waiter` and lends it a `read_buffer` |
-//! | `turns` | makes connections wait, and serves them |
-//! | `watch` | looks at the progress of the waiting connections |
-//! | `reply` | the contexts that Replies and callbacks are sent with |
-//! | `held` | the number of pages in Replies |
-//! | `host` | the numbers of a host, and the table of hosts |
-//! | `table` | the connections |
-//! | `sizes` | the sizes of the pool |
+//! | `domain` | the connections, lanes and pages of one device |
+//! | `table` | the connections of a device |
 //!
 //! A connection stays in its lane. While Calls find what they need in the cache of their lane,
 //! their path touches nothing that all CPUs share.
@@ -29,27 +19,18 @@
 //!
 //! Nothing here knows more of a connection than [`Tenant`](table::Tenant) offers.
 
-mod cache;
 mod cqs;
 pub(crate) mod domain;
-pub(crate) mod held;
-pub(crate) mod host;
 pub(crate) mod lanes;
-pub(crate) mod line;
-pub(crate) mod pool;
-pub(crate) mod read_buffer;
-mod refill;
-pub(crate) mod reply;
-mod sizes;
-mod stock;
 pub(crate) mod table;
-pub(crate) mod turns;
-pub(crate) mod waiter;
-pub(crate) mod watch;
 
 pub(crate) use cqs::SHARED_CQ;
 
-use cache::Cache;
+use super::pages::{
+    cache::Cache,
+    pool::Pool,
+    read_buffer::ReadBuffer, //
+};
 use cqs::Cqs;
 use kernel::{
     new_spinlock,
@@ -59,7 +40,6 @@ use kernel::{
         SpinLock, //
     },
 };
-use pool::Pool;
 use rdma::{
     cq::{
         Completes,
@@ -71,7 +51,6 @@ use rdma::{
         page_region::PageRegion, //
     },
 };
-use read_buffer::ReadBuffer;
 
 /// The place of a lane on its device.
 struct Place {

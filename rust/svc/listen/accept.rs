@@ -22,11 +22,11 @@ use crate::svc::{
         work::CHAIN, //
     },
     device::hardware::Hardware,
-    flow::{
-        handoff::discard,
+    lane::Lane,
+    path::{
+        deliver::discard,
         xprt::Xprt, //
     },
-    lane::Lane,
 };
 use kernel::{
     prelude::*,

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::svc::{
     close_reason::CloseReason,
-    flow::xprt::Xprt,
+    path::xprt::Xprt,
     settings, //
 };
 use kernel::{

@@ -20,8 +20,8 @@ use crate::svc::{
     },
     counters::Counters,
     device::{
-        devices::Devices,
-        Device, //
+        devices::Devices, //
+        Device,
     },
     settings, //
 };

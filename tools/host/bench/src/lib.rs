@@ -147,7 +147,7 @@ impl Rpc {
         self.header.view(self.operation.call)
     }
 
-    /// `flow::receive::received` up to the credit.
+    /// `path::receive::received` up to the credit.
     #[inline(never)]
     pub fn decode(&mut self) {
         match decode(self.operation.call, &mut self.header) {
@@ -160,19 +160,19 @@ impl Rpc {
         }
     }
 
-    /// `flow::receive::plan`, first check.
+    /// `path::receive::plan`, first check.
     #[inline(never)]
     pub fn eligible(&mut self) {
         ulb::check_inline(&self.view()).expect("an eligible item");
     }
 
-    /// `flow::receive::plan`, layout.
+    /// `path::receive::plan`, layout.
     #[inline(never)]
     pub fn layout(&mut self) {
         self.layout = layout::plan(&self.view(), MAX_PAGES).expect("a layout");
     }
 
-    /// The rest of `flow::receive`: the last check, the trace event, the need for an answer.
+    /// The rest of `path::receive`: the last check, the trace event, the need for an answer.
     #[inline(never)]
     pub fn header(&mut self) {
         let view = self.header.view(self.operation.call);
@@ -185,7 +185,7 @@ impl Rpc {
         self.needs_answer = ulb::needs_answer_inline(&view);
     }
 
-    /// `flow::read::prepare` and `start`.
+    /// `path::read::prepare` and `start`.
     #[inline(never)]
     pub fn fill(&mut self) {
         if self.layout == Layout::Inline {
@@ -221,7 +221,7 @@ impl Rpc {
         assert!(self.reads.peek().is_none());
     }
 
-    /// `flow::send::prepare`.
+    /// `path::reply::prepare`.
     #[inline(never)]
     pub fn plan(&mut self) {
         let data = self.operation.data;
@@ -240,7 +240,7 @@ impl Rpc {
         self.invalidate = view.invalidatable();
     }
 
-    /// `lane::reply::Reply::set_results`.
+    /// `pages::reply::Reply::set_results`.
     #[inline(never)]
     pub fn encode(&mut self) {
         let view = self.header.view(self.operation.call);
@@ -256,7 +256,7 @@ impl Rpc {
         black_box(self.plan.written_len());
     }
 
-    /// `lane::reply::Reply::build`.
+    /// `pages::reply::Reply::build`.
     #[inline(never)]
     pub fn write(&mut self) {
         if self.plan.written_len() > 0 {

@@ -23,8 +23,8 @@ use super::{
         SMALL, //
     },
     stock::{
-        new_page_region,
-        Demand, //
+        new_page_region, //
+        Demand,
     },
 };
 use crate::svc::settings::{

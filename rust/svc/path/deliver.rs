@@ -7,7 +7,7 @@
 //!
 //! Process context; nothing here sleeps.
 
-use super::send;
+use super::reply;
 use crate::svc::{
     close_reason::Queue,
     conn::{
@@ -50,7 +50,7 @@ pub(crate) fn refuse(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
     // The RDMA_ERROR does not use the content of the Read chunks, so other Calls can have the
     // pages.
     put_sink(&endpoint.connection, &mut call);
-    send::answer(endpoint, error.answer(), call);
+    reply::answer(endpoint, error.answer(), call);
 }
 
 /// Drops a Call that gets no Reply.

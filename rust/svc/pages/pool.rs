@@ -36,7 +36,7 @@ use super::{
         new_page_region,
         Count,
         Stock, //
-    }, //
+    },
 };
 use crate::svc::{
     counters,
@@ -75,7 +75,7 @@ use svcrdma_proto::shares::PeerClass;
 
 /// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
 pub(crate) struct Pool {
-    pub(super) inner: Pin<KBox<SpinLock<Stock>>>,
+    pub(crate) inner: Pin<KBox<SpinLock<Stock>>>,
     /// True if Calls wait that may take what lanes keep. Changed under the lock, read without.
     has_parked: AtomicFlag,
     /// The most pages that a connection of each class may have. Changed under the lock, read
@@ -127,7 +127,7 @@ impl Pool {
 
     /// Makes the present state of the lines known to those who read it without the lock. Called
     /// under the lock after each change of the lines.
-    pub(super) fn publish(&self, inner: &mut Stock) {
+    pub(crate) fn publish(&self, inner: &mut Stock) {
         let limits = ReadPages::now();
         self.has_parked
             .store(inner.lines.wait_for_others(limits), Relaxed);
@@ -324,7 +324,7 @@ impl Pool {
     }
 
     /// Returns the pages and the memory region of a Read buffer to the stock.
-    pub(super) fn keep_sink(&self, read_buffer: ReadBuffer) {
+    pub(crate) fn keep_sink(&self, read_buffer: ReadBuffer) {
         let (mut sink, class, pages) = read_buffer.end();
         if let Some(mut memory_region) = sink.take_memory_region() {
             // The region comes back without a completion of Reads, so its connection may be gone

@@ -10,7 +10,7 @@
 //! `rpciod` sends Calls, workers of completion queues receive the answers. Both are process
 //! context; nothing here sleeps.
 
-use super::send;
+use super::reply;
 use crate::svc::{
     conn::endpoint::Endpoint,
     settings, //
@@ -86,7 +86,7 @@ fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
     let pool = &endpoint.connection.domain.pool;
     let mut message = pool.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;
-    send::submit_call(endpoint, message)
+    reply::submit_call(endpoint, message)
 }
 
 /// Passes a client's reply to sunrpc, or ignores the message if no Call waits for this reply.

@@ -10,7 +10,7 @@
 use super::{
     read,
     receive,
-    send, //
+    reply, //
 };
 use crate::svc::{
     close_reason::CloseReason,
@@ -28,7 +28,7 @@ use crate::svc::{
             Work, //
         },
     },
-    lane::reply::Kind,
+    pages::reply::Kind, //
 };
 use kernel::sync::{
     atomic::Relaxed,
@@ -128,7 +128,7 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, work: Work, outcome: Out
                 endpoint.release(&reply);
             }
             if reply.kind() == Kind::Answer && outcome == Outcome::Done {
-                send::next_answer(&endpoint, reply);
+                reply::next_answer(&endpoint, reply);
                 return;
             }
             endpoint.put_reply(reply);

@@ -7,9 +7,9 @@
 //! Process context, and may sleep, but for `has_space`, which runs in any context.
 
 use super::{
-    handoff::discard,
+    deliver::discard,
     read,
-    send, //
+    reply, //
 };
 use crate::svc::{
     close_reason::CloseReason,
@@ -20,7 +20,7 @@ use crate::svc::{
         },
         endpoint::Endpoint, //
     },
-    lane::read_buffer::ReadBuffer,
+    pages::read_buffer::ReadBuffer, //
 };
 use kernel::sync::Arc;
 use sunrpc::{
@@ -64,7 +64,7 @@ impl Connect for Xprt {
         if self.endpoint.connection.note_peer(&results) {
             read::promote(&self.endpoint);
         }
-        send::send(&self.endpoint, call, results);
+        reply::send(&self.endpoint, call, results);
     }
 
     fn release(&self, mut call: Call) {

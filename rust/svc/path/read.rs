@@ -13,7 +13,7 @@
 //!
 //! Process context; nothing here sleeps.
 
-use super::handoff::{
+use super::deliver::{
     discard,
     ready,
     refuse, //
@@ -31,7 +31,7 @@ use crate::svc::{
             Work, //
         },
     },
-    lane::{
+    pages::{
         read_buffer::ReadBuffer,
         turns::Wait,
         waiter::Waiter, //

@@ -10,8 +10,8 @@
 //! Workers of completion queues; nothing here sleeps.
 
 use super::{
-    backchannel,
-    handoff::{
+    callback,
+    deliver::{
         ready,
         refuse, //
     },
@@ -79,8 +79,8 @@ pub(crate) fn received(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call) {
 #[inline(never)]
 fn not_a_call(endpoint: &Endpoint, message: Received<'_>) {
     match message {
-        Received::Reverse(reverse) => backchannel::received(endpoint, &reverse),
-        Received::Error { xid } => backchannel::refused(endpoint, xid),
+        Received::Reverse(reverse) => callback::received(endpoint, &reverse),
+        Received::Error { xid } => callback::refused(endpoint, xid),
         Received::Ignored | Received::Call(_) => endpoint.ignore(),
     }
 }

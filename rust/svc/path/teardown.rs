@@ -8,8 +8,8 @@
 //! The module's workqueue; everything here may sleep.
 
 use super::{
-    dispatch::finish,
-    handoff::discard, //
+    complete::finish,
+    deliver::discard, //
 };
 use crate::svc::conn::{
     connection::Connection,

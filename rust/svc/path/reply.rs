@@ -22,7 +22,7 @@ use crate::svc::{
         sender::Granted,
         work::Work, //
     },
-    lane::reply::{
+    pages::reply::{
         Kind,
         Reply,
         Taken, //

@@ -36,9 +36,9 @@ const MAX_EMPTY: usize = 16;
 const SEARCHED: usize = 4;
 
 /// The idle page regions of a lane. The lock of the lane protects it.
-pub(super) struct Cache {
+pub(crate) struct Cache {
     /// The protection domain, which new mappings need. None once the lane is retired.
-    pub(super) pd: Option<Arc<Pd>>,
+    pub(crate) pd: Option<Arc<Pd>>,
     /// Sinks of up to [`SMALL`] pages, and larger ones.
     sinks: [KVec<KBox<PageRegion>>; 2],
     /// Pages of the sinks.
@@ -62,7 +62,7 @@ impl Cache {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: Arc<Pd>) -> Result<Self> {
+    pub(crate) fn new(pd: Arc<Pd>) -> Result<Self> {
         Ok(Self {
             pd: Some(pd),
             sinks: [
@@ -77,12 +77,12 @@ impl Cache {
     }
 
     /// Returns the number of pages of the sinks.
-    pub(super) fn pages(&self) -> usize {
+    pub(crate) fn pages(&self) -> usize {
         self.pages
     }
 
     /// Takes a sink with `pages` pages.
-    pub(super) fn take_sink(&mut self, pages: usize) -> Option<ReadBuffer> {
+    pub(crate) fn take_sink(&mut self, pages: usize) -> Option<ReadBuffer> {
         let list = list_of(pages);
         let sinks = self.sinks.get_mut(list)?;
         let fits = |at: &usize| sinks.get(*at).is_some_and(|sink| sink.pages() == pages);
@@ -98,7 +98,7 @@ impl Cache {
     }
 
     /// Takes any sink.
-    pub(super) fn take_any_sink(&mut self) -> Option<ReadBuffer> {
+    pub(crate) fn take_any_sink(&mut self) -> Option<ReadBuffer> {
         let (list, sink) = (0..).zip(&mut self.sinks).find_map(|(list, sinks)| {
             let sink = sinks.pop()?;
             Some((list, sink))
@@ -110,7 +110,7 @@ impl Cache {
 
     /// Takes a sink that was idle since the last look. The caller repeats this until it returns
     /// None, which ends the look.
-    pub(super) fn take_surplus(&mut self) -> Option<ReadBuffer> {
+    pub(crate) fn take_surplus(&mut self) -> Option<ReadBuffer> {
         for (list, sinks) in (0..).zip(&mut self.sinks) {
             let Some(fewest) = self.fewest.get_mut(list) else {
                 break;
@@ -140,7 +140,7 @@ impl Cache {
 
     /// Keeps an idle sink, unless the cache has `limit` pages already. Returns the sink if it is
     /// not kept.
-    pub(super) fn keep_sink(&mut self, sink: ReadBuffer, limit: usize) -> Option<ReadBuffer> {
+    pub(crate) fn keep_sink(&mut self, sink: ReadBuffer, limit: usize) -> Option<ReadBuffer> {
         let (class, pages) = sink.charge();
         let is_whole = sink.pages() == pages && pages > 0;
         let is_kept = class == PeerClass::Validated && is_whole && self.pages < limit;
@@ -164,7 +164,7 @@ impl Cache {
     }
 
     /// Takes an empty page region for `pages` pages.
-    pub(super) fn take_empty(&mut self, pages: usize) -> Option<KBox<PageRegion>> {
+    pub(crate) fn take_empty(&mut self, pages: usize) -> Option<KBox<PageRegion>> {
         let last = self.empty.last()?;
         if pages <= SMALL || last.capacity() < pages {
             return None;
@@ -175,7 +175,7 @@ impl Cache {
     }
 
     /// Keeps an empty page region. Returns it if it is small or the cache has enough.
-    pub(super) fn keep_empty(&mut self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
+    pub(crate) fn keep_empty(&mut self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
         if page_region.capacity() <= SMALL || self.pd.is_none() {
             return Some(page_region);
         }
@@ -184,7 +184,7 @@ impl Cache {
     }
 
     /// Takes an empty page region that was idle since the last look, see [`Self::take_surplus`].
-    pub(super) fn take_surplus_empty(&mut self) -> Option<KBox<PageRegion>> {
+    pub(crate) fn take_surplus_empty(&mut self) -> Option<KBox<PageRegion>> {
         match self.fewest_empty.checked_sub(1) {
             Some(fewest) => {
                 self.fewest_empty = fewest;
@@ -198,7 +198,7 @@ impl Cache {
     }
 
     /// Takes any empty page region.
-    pub(super) fn take_any_empty(&mut self) -> Option<KBox<PageRegion>> {
+    pub(crate) fn take_any_empty(&mut self) -> Option<KBox<PageRegion>> {
         self.empty.pop()
     }
 }

@@ -331,13 +331,13 @@ fn last_of(kept: &[KBox<MemoryRegion>], user: Option<u64>) -> Option<usize> {
 }
 
 /// Allocates an empty page region for `pages` pages. May sleep.
-pub(super) fn new_page_region(pages: usize) -> Result<KBox<PageRegion>> {
+pub(crate) fn new_page_region(pages: usize) -> Result<KBox<PageRegion>> {
     PageRegion::with_capacity(size_for(pages))
 }
 
 /// Allocates one memory region of each size if the device needs them: enough for any one Call. May
 /// sleep.
-pub(super) fn new_memory_regions(
+pub(crate) fn new_memory_regions(
     pd: &Arc<Pd>,
     registers: Option<Kind>,
 ) -> Result<KVec<KBox<MemoryRegion>>> {

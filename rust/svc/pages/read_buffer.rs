@@ -23,12 +23,12 @@ pub(crate) struct ReadBuffer {
 
 impl ReadBuffer {
     /// Returns a Read buffer of `sink`, whose `pages` pages count as lent in the line of `class`.
-    pub(super) fn new(sink: KBox<PageRegion>, class: PeerClass, pages: usize) -> Self {
+    pub(crate) fn new(sink: KBox<PageRegion>, class: PeerClass, pages: usize) -> Self {
         Self { sink, class, pages }
     }
 
     /// Ends the use of the Read buffer. Returns the sink, the line in which the pages counted, and their number.
-    pub(super) fn end(self) -> (KBox<PageRegion>, PeerClass, usize) {
+    pub(crate) fn end(self) -> (KBox<PageRegion>, PeerClass, usize) {
         (self.sink, self.class, self.pages)
     }
 

@@ -48,20 +48,20 @@ pub(crate) struct Seat {
     /// The index in both lines.
     at: u32,
     /// The number of the connection.
-    pub(super) user: u64,
+    pub(crate) user: u64,
 }
 
 /// The line of one class.
 pub(crate) struct Line {
     class: PeerClass,
     /// The waiting connections.
-    pub(super) waiting: Turns<KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>>,
+    pub(crate) waiting: Turns<KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>>,
     /// Pages that are lent to Calls.
     lent: usize,
     /// Pages among these that no Call has, because lanes keep them, as of the last look.
-    pub(super) idle: usize,
+    pub(crate) idle: usize,
     /// The progress of the waiting connections.
-    pub(super) queue: shortage::Queue,
+    pub(crate) queue: shortage::Queue,
 }
 
 /// Allocates `capacity` unused places. May sleep.
@@ -176,9 +176,9 @@ impl Line {
 /// The lines of a pool.
 pub(crate) struct Lines {
     /// The number of the last look at the lines; wraps around.
-    pub(super) looks: u32,
+    pub(crate) looks: u32,
     /// The line of validated peers.
-    pub(super) validated: Line,
+    pub(crate) validated: Line,
     /// The line of unvalidated peers.
     unvalidated: Line,
 }
