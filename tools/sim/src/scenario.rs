@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A run: the module is loaded, peers make Calls under the faults that the seed draws, and all is
+//! torn down. At the end nothing may be left.
+
+use crate::peer::{Manner, Peer};
+use bindings::{address, add_device, ib_device, remove_device, svc_serv, svcrdma_limits, Ptr};
+use kernel::sim::{self, Fault};
+use std::sync::{
+    atomic::{AtomicU64, Ordering::Relaxed},
+    Arc,
+};
+
+/// The Calls that peers have seen answered, in all runs.
+pub static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+/// How a run ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// The peers leave, then the server stops.
+    Peaceful,
+    /// The device is removed while peers make Calls.
+    Removal,
+    /// The server stops while peers make Calls.
+    Stop,
+}
+
+/// What the seed draws.
+#[derive(Debug)]
+struct Plan {
+    manners: Vec<Manner>,
+    calls: u32,
+    threads: u64,
+    is_iwarp: bool,
+    depth: u32,
+    memory: u64,
+    map: u64,
+    keeps: u64,
+    ending: Ending,
+}
+
+impl Plan {
+    fn draw() -> Self {
+        let is_quiet = sim::chance(512);
+        let count = 1 + sim::below(4);
+        let manner = |_| match is_quiet || sim::chance(400) {
+            true => Manner::Correct,
+            false => Manner::ALL[sim::below(7) as usize],
+        };
+        let fault = |n: u64| if is_quiet || sim::chance(600) { 0 } else { sim::below(n) };
+        Self {
+            manners: (0..count).map(manner).collect(),
+            calls: 5 + sim::below(30) as u32,
+            threads: 1 + sim::below(3),
+            is_iwarp: sim::chance(256),
+            depth: [64, 64, 256, 33][sim::below(4) as usize],
+            memory: fault(30),
+            map: fault(200),
+            keeps: sim::below(2) * 300,
+            ending: [Ending::Peaceful, Ending::Removal, Ending::Stop][sim::below(3) as usize],
+        }
+    }
+
+    fn has_faults(&self) -> bool {
+        self.memory > 0
+    }
+
+    fn limits(&self) -> svcrdma_limits {
+        svcrdma_limits {
+            max_qp_wr: self.depth,
+            max_send_sge: 3 + sim::below(30) as u32,
+            max_sge_rd: 1 + sim::below(30) as u32,
+            max_cqe: 8192,
+            max_qp_init_rd_atom: 16,
+            num_comp_vectors: 1 + sim::below(2) as u32,
+            max_mr_pages: 16 + sim::below(300) as u32,
+            mem_mgt_extensions: true,
+            iwarp: self.is_iwarp,
+        }
+    }
+}
+
+/// Runs what the seed draws.
+pub fn run() {
+    bindings::memory::reset();
+    bindings::reset_registry();
+    let plan = Plan::draw();
+    sim::event(format_args!("{plan:?}"));
+    sim::set_parameter(sim::below(2) as u8);
+    let module = svcrdma::load().expect("the module is loaded");
+    let device = add_device(plan.limits());
+    draw_settings();
+    let server = Ptr::server();
+    server.get().keeps = plan.keeps;
+    server.listen(address(0, 20049)).expect("the server listens");
+    let threads: Vec<_> = (0..plan.threads).map(|n| server.start(&format!("nfsd {n}"))).collect();
+
+    set_faults(plan.memory, plan.map);
+    let is_ending = Arc::new(AtomicU64::new(0));
+    let peers = start_peers(&plan, device, &is_ending);
+    if plan.ending != Ending::Peaceful {
+        sim::sleep(sim::below(100));
+        end_early(&plan, device, server, &is_ending);
+    }
+    for peer in peers {
+        peer.join().expect("a peer does not fail");
+    }
+    set_faults(0, 0);
+    if plan.ending == Ending::Peaceful {
+        check_last_peer(&plan, device);
+    }
+    server.stop();
+    for thread in threads {
+        thread.join().expect("a thread does not fail");
+    }
+    if plan.ending != Ending::Removal {
+        remove_device(device);
+    }
+    drop(module);
+    sim::check_nothing_left();
+}
+
+/// Small budgets let peers wait for each other.
+fn draw_settings() {
+    let credits = [128, 128, 4, 32][sim::below(4) as usize];
+    bindings::set("credits", credits);
+    let pages = [16384, 16384, 4224][sim::below(3) as usize];
+    bindings::set("read_pages_per_device", pages);
+    bindings::set("read_pages_per_connection", [2112, 20, 200][sim::below(3) as usize]);
+    bindings::set("reply_pages_per_connection", [2112, 2, 40][sim::below(3) as usize]);
+    bindings::set("stall_seconds", 60);
+    bindings::set("release", 0);
+}
+
+fn set_faults(memory: u64, map: u64) {
+    sim::set_fault(Fault::Memory, memory);
+    sim::set_fault(Fault::Map, map);
+}
+
+fn start_peers(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    is_ending: &Arc<AtomicU64>,
+) -> Vec<shuttle::thread::JoinHandle<()>> {
+    let start = |(host, manner): (usize, &Manner)| {
+        let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
+        let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
+        sim::spawn(&format!("peer {host}"), move || {
+            let peer = Peer::connect(device, host, manner);
+            let Some(mut peer) = peer else {
+                assert!(may_fail || is_ending.load(Relaxed) > 0, "peer {host} was refused");
+                return;
+            };
+            let is_done = peer.run(calls);
+            ANSWERED.fetch_add(peer.answered, Relaxed);
+            if manner.is_correct() && !may_fail {
+                assert!(
+                    is_done || is_ending.load(Relaxed) > 0,
+                    "the connection of a correct peer was closed"
+                );
+            }
+            if is_done {
+                peer.close();
+            }
+        })
+    };
+    plan.manners.iter().enumerate().map(start).collect()
+}
+
+fn end_early(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    server: Ptr<svc_serv>,
+    is_ending: &Arc<AtomicU64>,
+) {
+    is_ending.store(1, Relaxed);
+    sim::event(format_args!("{:?}", plan.ending));
+    match plan.ending {
+        Ending::Removal => remove_device(device),
+        _ => server.stop(),
+    }
+}
+
+/// After the faults, whatever they were, a new peer is served.
+fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
+    let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
+    assert!(peer.run(plan.calls.min(8)), "the connection of the last peer was closed");
+    ANSWERED.fetch_add(peer.answered, Relaxed);
+    peer.close();
+}
