@@ -8,13 +8,15 @@
 
 use shuttle::{
     scheduler::{Schedule, Scheduler, Task, TaskId},
-    thread::{self, JoinHandle, Thread},
+    future::batch_semaphore::{BatchSemaphore, Fairness},
+    thread::{self, JoinHandle},
     Config, FailurePersistence, MaxSteps, Runner,
 };
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fmt,
+    sync::Arc,
 };
 
 /// The most events that a failure prints.
@@ -35,6 +37,25 @@ pub enum Fault {
     Post,
 }
 
+/// A task that waits. `thread::park()` of shuttle would wake by itself.
+#[derive(Clone)]
+struct Waiter {
+    task: usize,
+    semaphore: Arc<BatchSemaphore>,
+}
+
+impl Waiter {
+    fn new() -> Self {
+        let semaphore = Arc::new(BatchSemaphore::new(0, Fairness::Unfair));
+        let task = me();
+        Self { task, semaphore }
+    }
+
+    fn wake(&self) {
+        self.semaphore.release(1);
+    }
+}
+
 #[derive(Default)]
 struct World {
     seed: u64,
@@ -44,8 +65,8 @@ struct World {
     is_over: bool,
     is_tracing: bool,
     parameter: u8,
-    sleepers: BTreeMap<(u64, u64), Thread>,
-    waiters: HashMap<usize, Vec<Thread>>,
+    sleepers: BTreeMap<(u64, u64), Waiter>,
+    waiters: HashMap<usize, Vec<Waiter>>,
     names: HashMap<usize, String>,
     /// The locks that each task has, with true for a spinlock.
     held: HashMap<usize, Vec<(&'static str, bool)>>,
@@ -135,15 +156,16 @@ fn run_clock() {
             if world.is_over {
                 return None;
             }
-            let Some(((at, _), thread)) = world.sleepers.pop_first() else {
-                let waiters: Vec<_> = world.waiters.values().flatten().map(Thread::name).collect();
-                panic!("no task can run: {waiters:?} wait");
+            let Some(((at, _), sleeper)) = world.sleepers.pop_first() else {
+                let tasks = world.waiters.values().flatten().map(|waiter| waiter.task);
+                let names: Vec<_> = tasks.filter_map(|task| world.names.get(&task)).collect();
+                panic!("no task can run: {names:?} wait");
             };
             world.now = world.now.max(at);
-            Some(thread)
+            Some(sleeper)
         });
         match sleeper {
-            Some(thread) => thread.unpark(),
+            Some(sleeper) => sleeper.wake(),
             None => return,
         }
         thread::yield_now();
@@ -198,24 +220,23 @@ pub fn sleep(millis: u64) {
 }
 
 fn park(key: usize, deadline: Option<u64>) {
-    let thread = thread::current();
+    let waiter = Waiter::new();
     let place = world(|world| {
         world.number += 1;
         let place = deadline.map(|deadline| (deadline, world.number));
         if let Some(place) = place {
-            world.sleepers.insert(place, thread.clone());
+            world.sleepers.insert(place, waiter.clone());
         }
-        world.waiters.entry(key).or_default().push(thread);
+        world.waiters.entry(key).or_default().push(waiter.clone());
         place
     });
-    thread::park();
-    let id = thread::current().id();
+    waiter.semaphore.acquire_blocking(1).expect("the semaphore stays open");
     world(|world| {
         if let Some(place) = place {
             world.sleepers.remove(&place);
         }
         if let Some(waiters) = world.waiters.get_mut(&key) {
-            waiters.retain(|thread| thread.id() != id);
+            waiters.retain(|one| one.task != waiter.task);
         }
     });
 }
@@ -246,8 +267,8 @@ pub fn wait_for<T>(object: *const T, millis: u64, mut is_met: impl FnMut() -> bo
 /// Wakes all that wait with `object`.
 pub fn wake<T>(object: *const T) {
     let waiters = world(|world| world.waiters.remove(&object.addr()));
-    for thread in waiters.into_iter().flatten() {
-        thread.unpark();
+    for waiter in waiters.into_iter().flatten() {
+        waiter.wake();
     }
 }
 
