@@ -62,7 +62,7 @@ impl Plan {
     }
 
     fn has_faults(&self) -> bool {
-        self.memory > 0
+        self.memory + self.map > 0
     }
 
     fn limits(&self) -> svcrdma_limits {

@@ -133,7 +133,7 @@ fn handle(id: Ptr<rdma_cm_id>, event: u32, private: &[u8], reads: u8) -> c_int {
 
 /// Delivers an event to `id` soon, unless it is destroyed before.
 pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
-    sim::spawn("cm", move || {
+    sim::spawn_short("cm", move || {
         if sim::chance(256) {
             sim::sleep(sim::below(50));
         }

@@ -488,7 +488,7 @@ impl Request {
         }
         let page = Ptr(unsafe { *arg.pages });
         unsafe { get_page(page.0) };
-        sim::spawn("cache", move || {
+        sim::spawn_short("cache", move || {
             sim::sleep(sim::below(30));
             unsafe { put_page(page.get()) };
         });

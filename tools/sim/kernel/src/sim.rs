@@ -25,6 +25,8 @@ const EVENTS: usize = 60;
 const STEPS: usize = 20_000_000;
 /// The task that moves the clock is the first that the main task makes.
 const CLOCK: usize = 1;
+/// What the end of a run waits with.
+const SHORT: *const u8 = core::ptr::dangling();
 
 /// What may fail by seed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -63,6 +65,8 @@ struct World {
     now: u64,
     number: u64,
     is_over: bool,
+    /// The tasks that nobody waits for.
+    short: u64,
     is_tracing: bool,
     parameter: u8,
     sleepers: BTreeMap<(u64, u64), Waiter>,
@@ -191,6 +195,21 @@ pub fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
         f();
     });
     task.expect("shuttle makes the task")
+}
+
+/// Starts a task that nobody waits for, but the end of the run.
+pub fn spawn_short(name: &str, f: impl FnOnce() + Send + 'static) {
+    world(|world| world.short += 1);
+    drop(spawn(name, || {
+        f();
+        world(|world| world.short -= 1);
+        wake(SHORT);
+    }));
+}
+
+/// Waits for the tasks that nobody waits for.
+fn settle() {
+    wait(SHORT, || world(|world| world.short) == 0);
 }
 
 /// A point at which another task may run.
@@ -361,6 +380,7 @@ pub fn counted(what: &str) -> i64 {
 
 /// Fails if objects are left.
 pub fn check_nothing_left() {
+    settle();
     let left: Vec<_> = world(|world| {
         let counts = world.counts.iter().filter(|(_, count)| **count != 0);
         counts.map(|(what, count)| (*what, *count)).collect()
