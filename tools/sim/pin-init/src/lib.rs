@@ -97,7 +97,10 @@ pub trait PinnedDrop {
 
 /// The fields that were made: they are dropped if a later one fails.
 #[derive(Default)]
-pub struct Made(Vec<(*mut u8, unsafe fn(*mut u8))>);
+pub struct Made(Vec<Field>);
+
+/// A field, and what drops it.
+type Field = (*mut u8, unsafe fn(*mut u8));
 
 impl Made {
     /// # Safety
