@@ -4,8 +4,11 @@
 //! torn down. At the end nothing may be left.
 
 use crate::peer::{Manner, Peer};
-use bindings::{address, add_device, ib_device, remove_device, svc_serv, svcrdma_limits, Ptr};
-use kernel::sim::{self, Fault};
+use bindings::{
+    add_device, address, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report,
+    svc_serv, svcrdma_limits, Ptr,
+};
+use kernel::sim;
 use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
     Arc,
@@ -23,6 +26,12 @@ enum Ending {
     Removal,
     /// The server stops while peers make Calls.
     Stop,
+    /// The device reports a fatal error, and recovers.
+    Fatal,
+}
+
+impl Ending {
+    const ALL: [Self; 4] = [Self::Peaceful, Self::Removal, Self::Stop, Self::Fatal];
 }
 
 /// What the seed draws.
@@ -35,6 +44,7 @@ struct Plan {
     depth: u32,
     memory: u64,
     map: u64,
+    post: u64,
     keeps: u64,
     ending: Ending,
 }
@@ -47,22 +57,26 @@ impl Plan {
             true => Manner::Correct,
             false => Manner::ALL[sim::below(7) as usize],
         };
-        let fault = |n: u64| if is_quiet || sim::chance(600) { 0 } else { sim::below(n) };
+        let fault = |rates: [u64; 3]| match is_quiet || sim::chance(600) {
+            true => 0,
+            false => rates[sim::below(3) as usize],
+        };
         Self {
             manners: (0..count).map(manner).collect(),
             calls: 5 + sim::below(30) as u32,
             threads: 1 + sim::below(3),
             is_iwarp: sim::chance(256),
             depth: [64, 64, 256, 33][sim::below(4) as usize],
-            memory: fault(30),
-            map: fault(200),
+            memory: fault([2, 10, 100]),
+            map: fault([5, 100, 400]),
+            post: fault([0, 1, 5]),
             keeps: sim::below(2) * 300,
-            ending: [Ending::Peaceful, Ending::Removal, Ending::Stop][sim::below(3) as usize],
+            ending: Ending::ALL[sim::below(4) as usize],
         }
     }
 
     fn has_faults(&self) -> bool {
-        self.memory + self.map > 0
+        self.memory + self.map + self.post > 0
     }
 
     fn limits(&self) -> svcrdma_limits {
@@ -95,9 +109,9 @@ pub fn run() {
     server.listen(address(0, 20049)).expect("the server listens");
     let threads: Vec<_> = (0..plan.threads).map(|n| server.start(&format!("nfsd {n}"))).collect();
 
-    set_faults(plan.memory, plan.map);
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
+    let faults = start_faults(&plan, &is_ending);
     if plan.ending != Ending::Peaceful {
         sim::sleep(sim::below(100));
         end_early(&plan, device, server, &is_ending);
@@ -105,8 +119,9 @@ pub fn run() {
     for peer in peers {
         peer.join().expect("a peer does not fail");
     }
-    set_faults(0, 0);
-    if plan.ending == Ending::Peaceful {
+    is_ending.fetch_add(1, Relaxed);
+    faults.join().expect("faults do not fail");
+    if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
         check_last_peer(&plan, device);
     }
     server.stop();
@@ -132,9 +147,27 @@ fn draw_settings() {
     bindings::set("release", 0);
 }
 
-fn set_faults(memory: u64, map: u64) {
-    sim::set_fault(Fault::Memory, memory);
-    sim::set_fault(Fault::Map, map);
+/// Lets faults happen now and then, until the peers are done.
+fn start_faults(plan: &Plan, is_ending: &Arc<AtomicU64>) -> shuttle::thread::JoinHandle<()> {
+    let rates = [plan.memory, plan.map, plan.post];
+    let is_ending = is_ending.clone();
+    sim::spawn("faults", move || {
+        while is_ending.load(Relaxed) == 0 {
+            sim::set_faults([0; 3]);
+            pause();
+            sim::set_faults(rates);
+            pause();
+        }
+        sim::set_faults([0; 3]);
+    })
+}
+
+/// Lets other tasks run for a while.
+fn pause() {
+    for _ in 0..sim::below(300) {
+        sim::point();
+    }
+    sim::sleep(sim::below(3));
 }
 
 fn start_peers(
@@ -146,21 +179,20 @@ fn start_peers(
         let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
         let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
         sim::spawn(&format!("peer {host}"), move || {
-            let peer = Peer::connect(device, host, manner);
-            let Some(mut peer) = peer else {
-                assert!(may_fail || is_ending.load(Relaxed) > 0, "peer {host} was refused");
-                return;
-            };
-            let is_done = peer.run(calls);
-            ANSWERED.fetch_add(peer.answered, Relaxed);
-            if manner.is_correct() && !may_fail {
-                assert!(
-                    is_done || is_ending.load(Relaxed) > 0,
-                    "the connection of a correct peer was closed"
-                );
-            }
-            if is_done {
-                peer.close();
+            for _ in 0..3 {
+                let is_over = || is_ending.load(Relaxed) > 0;
+                let Some(mut peer) = Peer::connect(device, host, manner) else {
+                    assert!(may_fail || is_over(), "peer {host} was refused");
+                    continue;
+                };
+                let is_done = peer.run(calls);
+                ANSWERED.fetch_add(peer.answered, Relaxed);
+                if is_done {
+                    peer.close();
+                    return;
+                }
+                let may_close = may_fail || is_over() || !manner.is_correct();
+                assert!(may_close, "the connection of a correct peer was closed");
             }
         })
     };
@@ -177,7 +209,8 @@ fn end_early(
     sim::event(format_args!("{:?}", plan.ending));
     match plan.ending {
         Ending::Removal => remove_device(device),
-        _ => server.stop(),
+        Ending::Fatal => report(device, ib_event_type_IB_EVENT_DEVICE_FATAL),
+        Ending::Stop | Ending::Peaceful => server.stop(),
     }
 }
 

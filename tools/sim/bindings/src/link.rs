@@ -96,21 +96,16 @@ impl Link {
 }
 
 impl Ptr<Link> {
-    /// Sends a message. Returns false if the connection has ended. Waits if no Receive is posted,
-    /// and returns the number of tries.
-    pub fn send(self, bytes: &[u8]) -> Option<u32> {
-        let mut tries = 0;
-        loop {
-            let link = self.get();
-            let qp = link.qp.filter(|qp| !qp.get().is_broken && !link.is_gone())?;
-            if qp.has_receive() {
-                qp.deliver(bytes);
-                sim::point();
-                return Some(tries);
-            }
-            tries += 1;
-            sim::sleep(1);
-        }
+    /// Sends a message, and waits if no Receive is posted. Returns true if it had to wait, and None
+    /// if the connection has ended.
+    pub fn send(self, bytes: &[u8]) -> Option<bool> {
+        let has_receive = || self.get().qp.is_some_and(|qp| qp.has_receive());
+        let has_waited = !has_receive();
+        sim::wait(self.0, || self.has_ended() || has_receive());
+        let qp = self.get().qp.filter(|_| !self.has_ended())?;
+        qp.deliver(bytes);
+        sim::point();
+        Some(has_waited)
     }
 
     /// Waits for a message. Returns None if the connection has ended, or after a time.

@@ -206,7 +206,7 @@ pub unsafe fn proc_dostring(
 
 // Workqueues
 
-pub type workqueue_struct = kernel::bindings::workqueue_struct;
+use kernel::bindings::workqueue_struct;
 
 #[repr(C)]
 pub struct work_struct {

@@ -49,7 +49,12 @@ impl<T> KBox<T> {
     }
 
     pub fn write(this: KBox<MaybeUninit<T>>, value: T) -> Self {
-        Self(Box::write(this.0, value))
+        let raw = Box::into_raw(this.0).cast::<T>();
+        // SAFETY: The box has room for the value.
+        unsafe {
+            raw.write(value);
+            Self(Box::from_raw(raw))
+        }
     }
 
     pub fn init<E>(init: impl Init<T, E>, flags: Flags) -> Result<Self, Error>

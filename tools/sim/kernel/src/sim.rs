@@ -339,9 +339,10 @@ impl World {
     }
 }
 
-/// Sets the chance of a fault, in 1024ths.
-pub fn set_fault(fault: Fault, chance: u64) {
-    world(|world| world.faults.insert(fault, chance));
+/// Sets the chances of the faults, in 1024ths.
+pub fn set_faults([memory, map, post]: [u64; 3]) {
+    let faults = [(Fault::Memory, memory), (Fault::Map, map), (Fault::Post, post)];
+    world(|world| world.faults.extend(faults));
 }
 
 /// Returns true if `fault` happens now.

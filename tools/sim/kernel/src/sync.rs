@@ -128,7 +128,6 @@ pub struct Guard<'a, T> {
 }
 
 impl<T, const SPIN: bool> Lock<T, SPIN> {
-    #[expect(clippy::new_ret_no_self, reason = "the kernel's locks are made in place")]
     pub fn new(value: T, name: &'static str) -> impl PinInit<Self> {
         let make = move |slot: *mut Self| {
             let inner = shuttle::sync::Mutex::new(value);

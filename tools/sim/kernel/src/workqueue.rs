@@ -201,7 +201,6 @@ pub struct Work<T> {
 unsafe impl<T> Sync for Work<T> {}
 
 impl<T> Work<T> {
-    #[expect(clippy::new_ret_no_self, reason = "the kernel's work items are made in place")]
     pub fn new(_: &'static str) -> impl PinInit<Self> {
         let make = |slot: *mut Self| {
             let this = Self {
