@@ -9,9 +9,12 @@ use bindings::{
     svc_serv, svcrdma_limits, Ptr,
 };
 use kernel::sim;
-use std::sync::{
-    atomic::{AtomicU64, Ordering::Relaxed},
-    Arc,
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc,
+    },
 };
 
 /// The Calls that peers have seen answered, in all runs.
@@ -123,7 +126,11 @@ pub fn run() {
     faults.join().expect("faults do not fail");
     if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
         check_last_peer(&plan, device);
+        // A peer that vanished with nothing in flight is not missed.
+        server.close_connections();
+        check_idle();
     }
+    check_closes(&plan);
     server.stop();
     for thread in threads {
         thread.join().expect("a thread does not fail");
@@ -220,4 +227,35 @@ fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
     assert!(peer.run(plan.calls.min(8)), "the connection of the last peer was closed");
     ANSWERED.fetch_add(peer.answered, Relaxed);
     peer.close();
+}
+
+/// When all peers have left, nothing is charged to anyone.
+fn check_idle() {
+    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
+    sim::sleep(20_000);
+    let text = kernel::bindings::read_debug_file(c"devices");
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    let (names, values) = (lines.next().expect("a heading"), lines.next().expect("a device"));
+    let values: HashMap<_, _> = names.zip(values).collect();
+    assert_eq!(values["pages"], values["pages_free"], "Read pages are charged:\n{text}");
+    for name in [
+        "connections",
+        "leaving",
+        "receives",
+        "calls_waiting",
+        "calls_unanswered",
+        "reply_pages",
+        "unvalidated_pages",
+    ] {
+        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
+    }
+}
+
+/// No connection of a correct peer is closed for what other peers do.
+fn check_closes(plan: &Plan) {
+    // Overrun, stall, silence, drop, unasked, overflow, page shortage, too slow.
+    let faults_of_peers = [7, 12, 15, 18, 20, 22, 23, 24];
+    let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
+    let closed = sim::closes().into_iter().find(|reason| faults_of_peers.contains(reason));
+    assert!(!are_correct || closed.is_none(), "a correct peer is closed for {closed:?}");
 }

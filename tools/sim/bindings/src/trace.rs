@@ -31,6 +31,7 @@ pub unsafe fn rust_do_trace_svcrdma_rs_reply(conn: u64, xid: u32, len: u32, sent
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_close(conn: u64, reason: u32, detail: i32) {
+    kernel::sim::note_close(reason);
     event(format_args!("close: {conn}: {reason}, {detail}"));
 }
 

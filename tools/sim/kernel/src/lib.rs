@@ -69,7 +69,8 @@ pub trait InPlaceModule: Sized {
 pub mod bindings {
     //! What the module's crates use of `kernel::bindings`.
     #![allow(non_camel_case_types, non_upper_case_globals)]
-    use crate::{ffi::c_int, sim, workqueue};
+    use crate::{ffi::c_int, seq_file::SeqFile, sim, workqueue};
+    use std::cell::RefCell;
 
     pub const ENOTCONN: u32 = 107;
     pub const EBADSLT: u32 = 57;
@@ -117,7 +118,49 @@ pub mod bindings {
     }
 
     pub struct dentry;
-    pub struct file;
+
+    /// A file in debugfs.
+    #[derive(Clone, Copy)]
+    struct DebugFile {
+        name: *const u8,
+        private: *mut core::ffi::c_void,
+        fops: *const file_operations,
+    }
+
+    type Show = unsafe extern "C" fn(*mut seq_file, *mut core::ffi::c_void) -> c_int;
+
+    thread_local! {
+        static FILES: RefCell<Vec<DebugFile>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Returns the text of a file in debugfs.
+    pub fn read_debug_file(name: &core::ffi::CStr) -> String {
+        let is_it = |file: &&DebugFile| unsafe { core::ffi::CStr::from_ptr(file.name.cast()) } == name;
+        let file = FILES.with(|files| files.borrow().iter().find(is_it).copied());
+        let file = file.expect("the module has the file");
+        let mut inode = inode {
+            i_private: file.private,
+        };
+        let mut open_file = file_show { show: None };
+        unsafe {
+            let open = (*file.fops).open.expect("the file can be opened");
+            open(&mut inode, (&raw mut open_file).cast());
+        }
+        let mut seq = seq_file {
+            private: file.private,
+            text: SeqFile::default(),
+        };
+        if let Some(show) = open_file.show {
+            unsafe { show(&mut seq, core::ptr::null_mut()) };
+        }
+        seq.text.text()
+    }
+
+    struct file_show {
+        show: Option<Show>,
+    }
+
+    pub enum file {}
     #[repr(C)]
     pub struct inode {
         pub i_private: *mut core::ffi::c_void,
@@ -125,7 +168,7 @@ pub mod bindings {
     #[repr(C)]
     pub struct seq_file {
         pub private: *mut core::ffi::c_void,
-        pub text: String,
+        pub text: SeqFile,
     }
     pub type loff_t = i64;
     #[repr(C)]
@@ -141,23 +184,33 @@ pub mod bindings {
     pub unsafe extern "C" fn seq_lseek() {}
     pub unsafe extern "C" fn single_release() {}
     pub unsafe fn single_open(
-        _file: *mut file,
-        _show: Option<unsafe extern "C" fn(*mut seq_file, *mut core::ffi::c_void) -> c_int>,
+        file: *mut file,
+        show: Option<Show>,
         _private: *mut core::ffi::c_void,
     ) -> c_int {
+        unsafe { (*file.cast::<file_show>()).show = show };
         0
     }
     pub unsafe fn debugfs_create_dir(_: *const u8, _: *mut dentry) -> *mut dentry {
         core::ptr::null_mut()
     }
     pub unsafe fn debugfs_create_file_full(
-        _name: *const u8,
+        name: *const u8,
         _mode: u16,
         _dir: *mut dentry,
-        _private: *mut core::ffi::c_void,
+        private: *mut core::ffi::c_void,
         _aux: *const core::ffi::c_void,
-        _fops: *const file_operations,
+        fops: *const file_operations,
     ) {
+        let file = DebugFile {
+            name,
+            private,
+            fops,
+        };
+        FILES.with(|files| files.borrow_mut().push(file));
     }
-    pub unsafe fn debugfs_remove(_: *mut dentry) {}
+
+    pub unsafe fn debugfs_remove(_: *mut dentry) {
+        FILES.with(|files| files.borrow_mut().clear());
+    }
 }

@@ -11,8 +11,8 @@ pub struct SeqFile(RefCell<String>);
 
 impl SeqFile {
     pub unsafe fn from_raw<'a>(raw: *mut bindings::seq_file) -> &'a Self {
-        // SAFETY: The simulator passes files of this type.
-        unsafe { &*raw.cast() }
+        // SAFETY: The simulator passes a file.
+        unsafe { &(*raw).text }
     }
 
     pub fn print(&self, args: fmt::Arguments<'_>) {

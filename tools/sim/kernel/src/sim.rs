@@ -79,6 +79,7 @@ struct World {
     faults: HashMap<Fault, u64>,
     counts: BTreeMap<&'static str, i64>,
     events: VecDeque<String>,
+    closes: Vec<u32>,
 }
 
 thread_local! {
@@ -389,6 +390,17 @@ pub fn check_nothing_left() {
     assert!(left.is_empty(), "left at the end: {left:?}");
 }
 
+/// Notes why the module closes a connection.
+pub fn note_close(reason: u32) {
+    world(|world| world.closes.push(reason));
+}
+
+/// Returns the reasons of all closes.
+pub fn closes() -> Vec<u32> {
+    world(|world| world.closes.clone())
+}
+
+/// Trace events are always on: they make the time line.
 pub fn is_tracing() -> bool {
     true
 }
