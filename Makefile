@@ -50,7 +50,7 @@ fmt: ## format all Rust code
 	@scripts/fmt
 
 clippy: ## lints, the kernel's set, for the module and for the tools
-	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e
+	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e SVCRDMA_EXAMPLES=m
 	@scripts/cargo . clippy
 
 rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
@@ -67,7 +67,7 @@ check: modules ## imports, reachable panics, stack, locks; shell and Python code
 
 # For the kernel that VMs boot, whatever this host runs.
 vm-modules:
-	@KDIR= KERNEL="$${KERNEL:-$$(scripts/families | sed -n 1p)}" scripts/build
+	@KDIR= KERNEL="$${KERNEL:-$$(scripts/families | sed -n 1p)}" scripts/build modules SVCRDMA_EXAMPLES=m
 
 vm: vm-modules ## a shell in a VM with the module at hand
 	@scripts/need-qemu
@@ -95,7 +95,7 @@ test-packages: ## tests of the Debian packages, with those of DKMS, which take l
 	@scripts/need-qemu
 	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
 
-htmldocs: ## render Documentation to build/htmldocs
+htmldocs: vm-modules ## render Documentation to build/htmldocs, and crates to build/htmldocs/rust
 	@scripts/htmldocs
 
 nfstest: vm-modules ## a suite of nfstest: SUITE=posix VERSION=4.2 RUNTEST=all

@@ -111,6 +111,11 @@ void svcrdma_helper_net_put(struct net *net)
 	put_net(net);
 }
 
+struct net *svcrdma_helper_net_initial(void)
+{
+	return &init_net;
+}
+
 bool svcrdma_helper_net_is_initial(const struct net *net)
 {
 	return net_eq(net, &init_net);

@@ -98,7 +98,7 @@ fn later(a: u32, b: u32) -> u32 {
 /// - `grant` is at least 1, and at most `backed`.
 /// - `allowed` is at most `promised`, and `promised` minus the Calls that have ended or whose Reply
 ///   waits is at most `backed`.
-/// - `slack` is at most [`SLACK`].
+/// - `slack` is at most `SLACK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     /// The largest grant that the next Reply may carry.

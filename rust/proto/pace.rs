@@ -62,7 +62,7 @@ impl Pace {
     }
 
     /// Looks at the peer at the time `now`. `rate` is the minimum rate in bytes per second. A look
-    /// lets the peer fall behind by [`LOOK`] at most: a late look means that the server itself was
+    /// lets the peer fall behind by `LOOK` at most: a late look means that the server itself was
     /// stopped.
     pub fn look(&mut self, now: u64, rate: u32) {
         let running = self.since.map_or(0, |since| now.saturating_sub(since));

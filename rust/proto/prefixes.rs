@@ -38,7 +38,7 @@ pub struct Invalid;
 ///
 /// # Invariants
 ///
-/// - `address` is no IPv4-mapped address if `bits` is at least [`MAPPED`].
+/// - `address` is no IPv4-mapped address if `bits` is at least `MAPPED`.
 /// - `bits` is at most the number of bits of the address; the bits behind are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {

@@ -5,7 +5,7 @@
 //! The pages of a device are divided into two budgets. One eighth belongs to all peers together
 //! that the server has not validated, the rest to the validated peers. Neither group can use up the
 //! budget of the other. Within a budget the share of each connection shrinks as fewer pages are
-//! left, down to [`LEAST`].
+//! left, down to `LEAST`.
 
 /// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;

@@ -56,7 +56,7 @@ static CLIENT: Atomic<usize> = Atomic::new(0);
 ///
 /// # Invariants
 ///
-/// `client` is registered, and [`CLIENT`] is the address that `target` points to.
+/// `client` is registered, and `CLIENT` is the address that `target` points to.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: Client> {
     #[pin]

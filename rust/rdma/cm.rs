@@ -214,7 +214,7 @@ unsafe fn peer_of(id: NonNull<bindings::rdma_cm_id>) -> Addr {
 /// # Invariants
 ///
 /// - `id` is live.
-/// - Its context is `_context`, and its handler is [`handle`] of `E`.
+/// - Its context is `_context`, and its handler is `handle` of `E`.
 pub struct CmId<E: Events> {
     id: NonNull<bindings::rdma_cm_id>,
     _context: Arc<E>,

@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::chain_buffers::Slot;
+use crate::send::chain_buffers::Slot;
 use core::cell::Cell;
 use kernel::{
     prelude::*,
@@ -49,7 +49,7 @@ impl Status {
 /// The completion of posted work, as [`Handler::sent`](crate::handler::Handler::sent) gets it.
 ///
 /// A completion stands for its work request and all that were posted before.
-/// [`SendGuard::complete`](crate::send_queue::SendGuard::complete) turns it into work that is done.
+/// [`SendGuard::complete`](crate::send::queue::SendGuard::complete) turns it into work that is done.
 ///
 /// The completions of a queue pair are handled in order and one at a time, because only the worker
 /// of the send queue's completion queue handles them.

@@ -17,10 +17,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain_buffers::Slot,
     cq::CqReservation,
     handler::Handler,
-    receive_pool::ReceivePool, //
+    recv::pool::ReceivePool,
+    send::chain_buffers::Slot, //
 };
 use core::mem::ManuallyDrop;
 use kernel::{

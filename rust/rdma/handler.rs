@@ -9,8 +9,10 @@ use crate::{
         Completion,
         Status, //
     },
-    receive::Receive,
-    receive_buffer::State, //
+    recv::{
+        buffer::State,
+        receive::Receive, //
+    },
 };
 use kernel::{
     ffi::c_int,
@@ -109,7 +111,7 @@ pub trait Handler: Send + Sync + Sized + 'static {
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status);
 
     /// Handles a completion of posted work. If the status is a success, the implementation calls
-    /// [`SendGuard::complete`](crate::send_queue::SendGuard::complete) until it is spent.
+    /// [`SendGuard::complete`](crate::send::queue::SendGuard::complete) until it is spent.
     /// Otherwise the queue pair has failed, and the ULP tears the connection down.
     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion);
 

@@ -5,10 +5,6 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain_buffers::{
-        ChainBuffers,
-        Slot, //
-    },
     completion::{
         Completion,
         Status, //
@@ -22,9 +18,15 @@ use crate::{
         Handler,
         Unfit, //
     },
-    receive::Receive,
-    receive_buffer::Buffer,
-    receive_pool::ReceivePool, //
+    recv::{
+        buffer::Buffer,
+        pool::ReceivePool,
+        receive::Receive, //
+    },
+    send::chain_buffers::{
+        ChainBuffers,
+        Slot, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{

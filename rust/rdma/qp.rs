@@ -5,9 +5,6 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain::Chain,
-    chain_buffers::ChainBuffers,
-    claim::Claim,
     cm::{
         CmId,
         Events, //
@@ -24,8 +21,15 @@ use crate::{
         Pair,
         RawId, //
     },
-    receive_buffer::Receiver,
-    receive_pool::ReceivePool, //
+    recv::{
+        buffer::Receiver,
+        pool::ReceivePool, //
+    },
+    send::{
+        chain::Chain,
+        chain_buffers::ChainBuffers,
+        claim::Claim, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -58,7 +62,7 @@ pub struct Parts<'a, H: Handler> {
 /// A queue pair on its id.
 ///
 /// The ULP makes it, accepts the peer with [`Self::id`], and gives the queue pair to the
-/// [`SendQueue`](crate::send_queue::SendQueue) of the connection, which posts to it under its lock.
+/// [`SendQueue`](crate::send::queue::SendQueue) of the connection, which posts to it under its lock.
 ///
 /// Dropping a `Qp` sleeps. It
 ///
@@ -67,7 +71,7 @@ pub struct Parts<'a, H: Handler> {
 /// 3. destroys the queue pair, and waits until all completions were handled,
 /// 4. unmaps the Receive buffers; if the wait has failed, its completion queue does so when it is
 ///    freed,
-/// 5. destroys the id. [`SendQueue::shut`](crate::send_queue::SendQueue::shut) returns the id
+/// 5. destroys the id. [`SendQueue::shut`](crate::send::queue::SendQueue::shut) returns the id
 ///    instead.
 ///
 /// It must not be dropped by a handler of completions, nor by a handler of the id.

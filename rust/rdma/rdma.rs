@@ -15,16 +15,16 @@
 //! | [`device::Pd`] | a protection domain; keeps the device registered | `IbDevice` |
 //! | [`cq::Cq`], [`cq::CqReservation`] | a completion queue, and one connection's entries in it | `Pd` |
 //! | [`cm::CmId`] | an id: a listener or one connection | an address, a connect request |
-//! | [`receive_pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
-//! | [`receive::Receive`] | a received message in its buffer | a completion |
+//! | [`recv::pool::ReceivePool`] | the Receive buffers of one connection | `Pd` |
+//! | [`recv::receive::Receive`] | a received message in its buffer | a completion |
 //! | [`qp::Qp`] | a queue pair on its `CmId` | `CmId`, `Pd`, `ReceivePool`, two `CqReservation`s |
-//! | [`send_queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
-//! | [`send_buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
-//! | [`page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
-//! | [`memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
+//! | [`send::queue::SendQueue`] | the work of one connection, posted or waiting | takes a `Qp` |
+//! | [`send::buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
+//! | [`mem::page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
+//! | [`mem::memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
 //!
 //! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
-//! [`handler::Handler`] for completions and [`work::Work`] for what it posts.
+//! [`handler::Handler`] for completions and [`send::work::Work`] for what it posts.
 //!
 //! # Order of creation
 //!
@@ -33,14 +33,14 @@
 //! 2. [`cm::CmId::listen`] starts to listen. `Events::connect_request` gets a [`cm::NewId`] for
 //!    each peer. The ULP adopts the id and queues it for a thread that may sleep.
 //! 3. That thread makes the `ReceivePool` and the `Qp`, and posts Receives with
-//!    [`receive_pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
+//!    [`recv::pool::ReceivePool::resize`]. Receives must be posted before the peer is accepted.
 //! 4. [`cm::CmId::accept`] accepts the peer. Messages may arrive before it returns.
-//! 5. [`send_queue::SendQueue::open`] takes the `Qp`. Work that was posted before can now be
+//! 5. [`send::queue::SendQueue::open`] takes the `Qp`. Work that was posted before can now be
 //!    posted.
 //!
 //! # Order of teardown
 //!
-//! 1. [`send_queue::SendQueue::shut`] disconnects, drains the queue pair for a limited time, destroys
+//! 1. [`send::queue::SendQueue::shut`] disconnects, drains the queue pair for a limited time, destroys
 //!    it, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
 //! 2. The ULP drops the `CmId`. The id may be kept for a while, so that the connection manager can
 //!    repeat a disconnect request that was lost.
@@ -71,241 +71,29 @@
 //!
 //! # Examples
 //!
-//! A ULP that sends each message back. Its lists of devices and of waiting connections, and its
-//! work queue, are left out.
-//!
-//! ```ignore
-//! /// Work requests that a connection can have posted.
-//! const DEPTH: u32 = 62;
-//!
-//! /// The most Receive buffers of a connection.
-//! const RECEIVES: u32 = 32;
-//!
-//! /// Devices: the objects that connections of one device share.
-//! struct Device {
-//!     ib: IbDevice,
-//!     pd: Arc<Pd>,
-//!     receive_cq: Arc<Cq>,
-//!     send_cq: Arc<Cq>,
-//!     budget: Arc<Budget>,
-//! }
-//!
-//! impl Client for Devices {
-//!     fn add(&self, ib: IbDevice) -> Result {
-//!         let pd = Pd::new(&ib)?;
-//!         let device = Device {
-//!             receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
-//!             send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
-//!             budget: Arc::new(Budget::new(), GFP_KERNEL)?,
-//!             pd,
-//!             ib,
-//!         };
-//!         self.insert(Arc::new(device, GFP_KERNEL)?)
-//!     }
-//!
-//!     fn remove(&self, ib: &IbDevice) {
-//!         // Tears down the connections of the device, and drops the device.
-//!         self.take(ib);
-//!     }
-//! }
-//!
-//! impl Events for Listener {
-//!     fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, _request: &Request<'_>) {
-//!         let device = new.device().and_then(|ib| this.devices.find(&ib));
-//!         let Some(device) = device else {
-//!             return; // `new` is not adopted, so the peer is rejected.
-//!         };
-//!         if let Ok(connection) = Connection::new(&device) {
-//!             let id = new.adopt(connection.clone());
-//!             this.queue_accept(device, connection, id);
-//!         }
-//!     }
-//!
-//!     fn event(this: ArcBorrow<'_, Self>, _event: Event) {
-//!         // The id must not be dropped here: its lock is held.
-//!         this.queue_close();
-//!     }
-//! }
-//!
-//! /// The data that a Receive buffer keeps beside its message: none.
-//! #[derive(Default)]
-//! struct NoState;
-//!
-//! impl State for NoState {
-//!     fn reset(&mut self) {}
-//! }
-//!
-//! /// A message to send back.
-//! struct Echo {
-//!     buffer: SendBuffer,
-//!     len: usize,
-//! }
-//!
-//! impl Work for Echo {
-//!     type State = ();
-//!
-//!     fn build<'m>(&'m self, _: &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
-//!         if room == 0 {
-//!             return Built::More;
-//!         }
-//!         Built::from(chain.send(Message {
-//!             buffer: &self.buffer,
-//!             len: self.len,
-//!             rest: None::<(&PageRegion, core::iter::Empty<Range<usize>>)>,
-//!             invalidate: None,
-//!         }))
-//!     }
-//!
-//!     fn map(&mut self, _pd: &Arc<Pd>) -> Result<bool> {
-//!         Ok(false) // A send buffer is always mapped.
-//!     }
-//!
-//!     fn unmap(&mut self) {}
-//!
-//!     fn awaits_completion(&self) -> bool {
-//!         false
-//!     }
-//!
-//!     fn amount(&self) -> Amount {
-//!         Amount { bytes: self.len as u32, filled: 0 }
-//!     }
-//! }
-//!
-//! /// A connection: the context of its id and of its queue pair.
-//! #[pin_data]
-//! struct Connection {
-//!     /// Idle send buffers. Completion handlers must not sleep, so the buffers are made before.
-//!     #[pin]
-//!     buffers: SpinLock<KVec<SendBuffer>>,
-//!     #[pin]
-//!     send_queue: SendQueue<Echo, Connection, Connection>,
-//!     /// True once the device has reported a fatal event.
-//!     failed: AtomicFlag,
-//! }
-//!
-//! impl Connection {
-//!     /// Accepts the peer. May sleep; not in a handler of the id.
-//!     fn accept(self: &Arc<Self>, device: &Device, id: CmId<Connection>) -> Result {
-//!         let receives = ReceivePool::new(&device.pd, RECEIVES as usize, device.budget.clone())?;
-//!         let parts = Parts {
-//!             pd: &device.pd,
-//!             receives: &receives,
-//!             // One entry more each, for the markers that drain the queues.
-//!             receive_cq: device.receive_cq.reserve(RECEIVES + 1)?.ok_or(ENOSPC)?,
-//!             send_cq: device.send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
-//!             depth: DEPTH,
-//!             chain: 1,
-//!             max_sge: 1,
-//!             max_read_sge: 1,
-//!         };
-//!         // An error drops the id, which rejects the peer.
-//!         let qp = Qp::new(id, self.clone(), parts)?;
-//!         let (_credits, made) = receives.resize(16, 0, None);
-//!         made?;
-//!         let accepted = qp.id().accept(&[], 0);
-//!         // Also after an error: `tear_down` destroys the queue pair.
-//!         self.follow(self.send_queue.open(qp));
-//!         accepted
-//!     }
-//!
-//!     /// Closes the connection if posting has failed.
-//!     fn follow(&self, stop: Stop) {
-//!         if let Stop::Failed(_) = stop {
-//!             self.queue_close();
-//!         }
-//!     }
-//!
-//!     /// Runs on a work queue. Sleeps.
-//!     fn tear_down(&self) {
-//!         let id = self.send_queue.shut(drop);
-//!         drop(id);
-//!     }
-//! }
-//!
-//! impl Handler for Connection {
-//!     type Call = NoState;
-//!
-//!     fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
-//!         let Some(mut buffer) = this.buffers.lock().pop() else {
-//!             return; // Dropping `receive` posts its buffer again.
-//!         };
-//!         let len = receive.message().len();
-//!         buffer.bytes_mut()[..len].copy_from_slice(receive.message());
-//!         match this.send_queue.lock().post(Echo { buffer, len }) {
-//!             Ok(stop) => this.follow(stop),
-//!             Err(_) => this.queue_close(),
-//!         }
-//!     }
-//!
-//!     fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
-//!         this.queue_close();
-//!     }
-//!
-//!     fn receive_failed(this: ArcBorrow<'_, Self>, _status: Status) {
-//!         this.queue_close();
-//!     }
-//!
-//!     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-//!         if !completion.status().is_success() {
-//!             return this.queue_close();
-//!         }
-//!         while !completion.is_spent() {
-//!             let mut sq = this.send_queue.lock();
-//!             let echo = sq.complete(completion);
-//!             let stop = sq.resume();
-//!             drop(sq);
-//!             this.follow(stop);
-//!             if let Some(echo) = echo {
-//!                 // The capacity is that of all buffers.
-//!                 let _ = this.buffers.lock().push_within_capacity(echo.buffer);
-//!             }
-//!         }
-//!     }
-//!
-//!     fn failed(this: ArcBorrow<'_, Self>) {
-//!         // No locks here: a timer looks at the flag.
-//!         this.failed.store(true, Relaxed);
-//!     }
-//! }
-//!
-//! let registration = KBox::pin_init(Registration::new(c"echo", devices), GFP_KERNEL)?;
-//! let listening = CmId::listen(net, &addr, listener)?;
-//! ```
+//! A ULP that sends each message back, rust/rdma/examples/echo.rs. The tests build it as a module, and
+//! load it.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("examples/echo.rs")]
+#![doc = "```"]
 
-pub mod chain;
-mod chain_buffers;
-mod claim;
 pub mod client;
 pub mod cm;
 pub mod completion;
 pub mod cq;
 pub mod device;
-pub mod dma;
 mod drain;
 pub mod fatal;
 pub mod handler;
-mod mapping;
-pub mod memory_region;
-pub mod page_region;
+pub mod mem;
 mod pair;
-pub mod progress;
 pub mod qp;
-pub mod receive;
-pub mod receive_budget;
-pub mod receive_buffer;
-mod receive_chain;
-mod receive_end;
-mod receive_inner;
-pub mod receive_pool;
-mod receive_returns;
-pub mod send_buffer;
-mod send_inner;
-pub mod send_queue;
-mod slots;
-pub mod work;
+pub mod recv;
+pub mod send;
 
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";

@@ -65,7 +65,7 @@ struct NamedClass {
 ///
 /// # Invariants
 ///
-/// `class` is registered, and [`CLASS`] is its address.
+/// `class` is registered, and `CLASS` is its address.
 #[pin_data(PinnedDrop)]
 pub struct Backchannel<L: Listen> {
     #[pin]

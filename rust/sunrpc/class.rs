@@ -70,7 +70,7 @@ pub(super) fn registered<L: Listen>() -> Option<*mut bindings::svc_xprt_class> {
 ///
 /// # Invariants
 ///
-/// - `registered` is on sunrpc's list of classes, and [`CONTEXT`] is the address of `context`.
+/// - `registered` is on sunrpc's list of classes, and `CONTEXT` is the address of `context`.
 /// - `kind` is the type ID of `L`. The offsets of the fields do not depend on `L`.
 #[repr(C)]
 #[pin_data(PinnedDrop)]

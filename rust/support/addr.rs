@@ -10,7 +10,8 @@ use core::{
     net::{
         IpAddr,
         Ipv4Addr,
-        Ipv6Addr, //
+        Ipv6Addr,
+        SocketAddrV4, //
     },
     ptr::NonNull, //
 };
@@ -110,6 +111,22 @@ impl fmt::Display for Addr {
     }
 }
 
+impl From<SocketAddrV4> for Addr {
+    /// Converts an IPv4 address and port.
+    fn from(addr: SocketAddrV4) -> Self {
+        // CAST: A small number.
+        let [f0, f1] = (bindings::AF_INET as u16).to_ne_bytes();
+        let [p0, p1] = addr.port().to_be_bytes();
+        let [a, b, c, d] = addr.ip().octets();
+        // INVARIANT: The value is a `struct sockaddr_in`.
+        let mut this = Self([0; STORAGE]);
+        if let Some(start) = this.0.first_chunk_mut() {
+            *start = [f0, f1, p0, p1, a, b, c, d];
+        }
+        this
+    }
+}
+
 /// A borrowed network namespace.
 ///
 /// # Invariants
@@ -119,6 +136,14 @@ impl fmt::Display for Addr {
 pub struct Net<'a>(NonNull<bindings::net>, PhantomData<&'a ()>);
 
 impl Net<'_> {
+    /// Returns the initial network namespace.
+    pub fn initial() -> Net<'static> {
+        // SAFETY: The function has no preconditions. It returns the address of a static variable.
+        let net = unsafe { NonNull::new_unchecked(bindings::net_initial()) };
+        // INVARIANT: The initial namespace is never freed.
+        Net(net, PhantomData)
+    }
+
     /// Borrows a network namespace.
     ///
     /// # Safety

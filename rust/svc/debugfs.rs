@@ -92,9 +92,9 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         connection.peer(),
         now.phase,
         connection.age(),
-        now.balance.calls,
-        now.balance.unanswered,
-        now.balance.granted
+        now.credit_state.calls,
+        now.credit_state.unanswered,
+        now.credit_state.granted
     );
     let mut behind = 0;
     match &now.endpoint {
@@ -121,13 +121,13 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
         connection.counters.namespace.number,
         connection.class().name(),
         behind,
-        now.balance.held
+        now.credit_state.held
     );
     match &now.endpoint {
         Some(endpoint) => {
             let pool = endpoint.receives.pool();
             let lane = endpoint.lane.index();
-            let tally = &endpoint.ledger.tally;
+            let tally = &endpoint.published.tally;
             seq_print!(
                 m,
                 " {} {} {} {} {} {}\n",
@@ -151,7 +151,7 @@ fn show_latency(server: &Server, m: &SeqFile) {
     server.devices.for_each(|device| {
         device.domain.for_each(|connection| {
             if let Some(endpoint) = connection.snapshot().endpoint {
-                show_histograms(connection, &endpoint.ledger.tally.latency, m);
+                show_histograms(connection, &endpoint.published.tally.latency, m);
             }
         });
     });

@@ -12,7 +12,7 @@
 //! | `device` | RDMA devices: their shared verbs objects, their removal, page shortages |
 //! | `flow` | the path of a Call, of its Reply, and of callbacks; teardown |
 //! | `conn` | the state of one connection, and its hardware half |
-//! | `lane` | the objects that the connections of a device share: pool, budgets, table of connections |
+//! | `lane` | the objects that the connections of a completion vector share, and those that all connections of a device share |
 //!
 //! | file | content |
 //! |---|---|

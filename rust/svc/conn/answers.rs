@@ -26,7 +26,7 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    send_buffer::SendBuffer, //
+    send::buffer::SendBuffer, //
 };
 use support::{
     page::Effort,

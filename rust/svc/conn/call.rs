@@ -12,14 +12,18 @@ use crate::svc::{
 use core::cell::Cell;
 use kernel::time::Instant;
 use rdma::{
-    chain::{
-        Chain,
-        Rdma,
-        Remote, //
+    recv::{
+        buffer::State,
+        receive::Receive, //
     },
-    receive::Receive,
-    receive_buffer::State,
-    work::Built, //
+    send::{
+        chain::{
+            Chain,
+            Rdma,
+            Remote, //
+        },
+        work::Built, //
+    },
 };
 use support::page::PAGE_SIZE;
 use svcrdma_proto::{

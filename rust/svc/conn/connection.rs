@@ -16,9 +16,9 @@
 //! the lock.
 
 use super::{
-    account::Balance,
     call::Call,
     endpoint::Endpoint, //
+    sender::CreditState,
 };
 use crate::svc::{
     close_reason::{
@@ -341,7 +341,7 @@ impl Connection {
         match (late, endpoint) {
             (Some(reason), _) => self.close(reason),
             (None, Some(endpoint)) => {
-                let is_silent = endpoint.ledger.calls() == 0;
+                let is_silent = endpoint.published.calls() == 0;
                 if is_silent && waited > settings::FIRST_CALL_SECONDS.get() {
                     self.close(CloseReason::Silent)
                 } else {
@@ -365,9 +365,9 @@ impl Connection {
         };
         Snapshot {
             phase,
-            balance: endpoint
+            credit_state: endpoint
                 .as_ref()
-                .map_or_else(Balance::default, |endpoint| endpoint.balance()),
+                .map_or_else(CreditState::default, |endpoint| endpoint.credit_state()),
             endpoint,
         }
     }
@@ -388,7 +388,7 @@ pub(crate) struct Snapshot {
     /// The name of the phase.
     pub(crate) phase: &'static str,
     /// The state of the credits.
-    pub(crate) balance: Balance,
+    pub(crate) credit_state: CreditState,
     /// The hardware half, if the connection is established.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
 }

@@ -10,21 +10,21 @@
 //! Any process context, completions included; functions that may sleep say so.
 
 use super::{
-    account::{
-        Account,
-        Balance, //
-    },
     answers::Answers,
     call::Call,
     callbacks::Callbacks,
     connection::Connection,
-    ledger::Ledger,
+    published::Published,
     quota::{
         self,
         Charged,
         Quota, //
     },
     receives::Receives,
+    sender::{
+        CreditState, //
+        Sender,
+    },
     space::Space,
     work::Work, //
 };
@@ -63,13 +63,15 @@ use kernel::{
 };
 use rdma::{
     cq::Health,
-    progress,
     qp::Qp,
-    send_queue::{
-        self,
-        SendQueue,
-        Size,
-        Stop, //
+    send::{
+        progress,
+        queue::{
+            self as send_queue,
+            SendQueue,
+            Size,
+            Stop, //
+        },
     },
 };
 use sunrpc::callback::SLOTS;
@@ -133,7 +135,7 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(crate) callbacks: Callbacks,
     /// What threads share without the lock of the send queue.
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) published: Arc<Published>,
     /// The error Replies.
     #[pin]
     pub(crate) answers: Answers,
@@ -145,7 +147,7 @@ pub(crate) struct Endpoint {
     /// The progress of the RDMA Reads.
     #[pin]
     pub(crate) reads: SpinLock<quota::Progress>,
-    /// The posted and the waiting work, and the account of the connection.
+    /// The posted and the waiting work, and the sender of the connection.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
     /// The work that changes the number of Receive buffers.
@@ -166,10 +168,10 @@ impl WorkItem for Endpoint {
         if this.is_unmapped.load(Relaxed) {
             this.map_again();
         } else if this.receives.is_due() {
-            this.resize(Account::look);
+            this.resize(Sender::look);
             this.receives.pool().trim();
         } else {
-            this.resize(Account::wanted);
+            this.resize(Sender::wanted);
         }
     }
 }
@@ -193,9 +195,9 @@ impl Endpoint {
         let quota = Quota::new(calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
         let space = Space::new(connection.domain.held.clone());
-        let (account, ledger) =
-            Account::new(connection.max_credits, space, connection.counters.clone())?;
-        let send_queue = SendQueue::new(&Size { depth, waiting }, account)?;
+        let (sender, published) =
+            Sender::new(connection.max_credits, space, connection.counters.clone())?;
+        let send_queue = SendQueue::new(&Size { depth, waiting }, sender)?;
         let max_credits = receives.most_credits();
         Arc::pin_init(
             pin_init!(Self {
@@ -211,7 +213,7 @@ impl Endpoint {
                 is_unmapped: AtomicFlag::new(false),
                 mapping_tries: Figure::default(),
                 callbacks <- Callbacks::new(),
-                ledger,
+                published,
                 answers <- answers,
                 max_credits,
                 quota <- quota,
@@ -273,7 +275,7 @@ impl Endpoint {
     /// As for `Pool::reply`.
     #[inline]
     pub(crate) fn take_reply(&self) -> Result<KBox<Reply>> {
-        match self.ledger.contexts.take() {
+        match self.published.contexts.take() {
             Some(reply) => Ok(reply),
             None => self.new_reply(),
         }
@@ -296,7 +298,7 @@ impl Endpoint {
                         .domain
                         .put_page_region(&self.lane, page_region);
                 }
-                self.ledger.contexts.put(reply)
+                self.published.contexts.put(reply)
             }
             // The connection has one, which ends with it.
             Kind::Answer => None,
@@ -309,7 +311,7 @@ impl Endpoint {
 
     /// Wakes nfsd if it waits for pages of Replies, some of which were released.
     pub(crate) fn wake(&self) {
-        if self.ledger.space.should_wake() {
+        if self.published.space.should_wake() {
             self.connection.inbox.wake();
         }
     }
@@ -320,7 +322,7 @@ impl Endpoint {
         let surplus = self.send_queue.lock().state().trim();
         let count = if is_ending { usize::MAX } else { surplus };
         for _ in 0..count {
-            match self.ledger.contexts.take() {
+            match self.published.contexts.take() {
                 Some(reply) => self.connection.domain.pool.put_reply(reply),
                 None => break,
             }
@@ -330,7 +332,7 @@ impl Endpoint {
     /// Returns true if nfsd may take another Call, see [`Space::allows_call`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
-        self.ledger
+        self.published
             .space
             .allows_call(ReplyPages::now(), running, || waits.inc())
     }
@@ -349,9 +351,9 @@ impl Endpoint {
         most.min(self.connection.most_credits())
     }
 
-    /// Returns the state of the account.
-    pub(crate) fn balance(&self) -> Balance {
-        self.send_queue.lock().state().balance()
+    /// Returns the present credits.
+    pub(crate) fn credit_state(&self) -> CreditState {
+        self.send_queue.lock().state().credit_state()
     }
 
     /// Queues the work that makes more buffers. In any context.
@@ -363,16 +365,16 @@ impl Endpoint {
     /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
     pub(crate) fn bind(&self) {
         self.receives.bind();
-        self.resize(Account::backed);
+        self.resize(Sender::backed);
     }
 
     /// Changes the number of Receive buffers to what `wanted` credits need. Surplus buffers are
     /// freed later. May sleep.
     // Out of line, to keep the frame out of the watchdog's tick.
     #[inline(never)]
-    fn resize(&self, wanted: impl FnOnce(&mut Account) -> u32) {
+    fn resize(&self, wanted: impl FnOnce(&mut Sender) -> u32) {
         let resizing = self.receives.lock();
-        let callbacks = resizing.callbacks(self.balance().backed);
+        let callbacks = resizing.callbacks(self.credit_state().backed);
         let wanted = wanted(self.send_queue.lock().state());
         let backed = resizing.resize(wanted, callbacks);
         self.send_queue.lock().state().set_backed(backed);
@@ -441,7 +443,7 @@ impl Endpoint {
         Load {
             send_queue: self.send_queue.lock().load(),
             reading_kib: self.quota.used().saturating_mul(PAGE_SIZE / 1024),
-            reply_kib: self.ledger.space.held().saturating_mul(PAGE_SIZE / 1024),
+            reply_kib: self.published.space.held().saturating_mul(PAGE_SIZE / 1024),
         }
     }
 
@@ -467,7 +469,7 @@ impl Endpoint {
     /// for these.
     fn keeps_reply_pages(&self) -> bool {
         let limit = ReplyPages::now().device;
-        self.connection.domain.held.left(limit) <= 0 && self.ledger.space.held() > 0
+        self.connection.domain.held.left(limit) <= 0 && self.published.space.held() > 0
     }
 
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the

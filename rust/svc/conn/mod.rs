@@ -9,18 +9,18 @@
 //!   the connection begins to close.
 //! - [`connection`] is the state that the other two share.
 
-pub(crate) mod account;
 pub(crate) mod answers;
 pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
 pub(crate) mod endpoint;
 mod events;
-pub(crate) mod ledger;
 pub(crate) mod peer_class;
+pub(crate) mod published;
 pub(crate) mod quota;
 pub(crate) mod read_request;
 pub(crate) mod receives;
+pub(crate) mod sender;
 pub(crate) mod space;
 mod unmapped;
 pub(crate) mod work;

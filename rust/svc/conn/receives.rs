@@ -30,7 +30,7 @@ use kernel::{
         MutexGuard, //
     },
 };
-use rdma::receive_pool::ReceivePool;
+use rdma::recv::pool::ReceivePool;
 use sunrpc::callback::SLOTS;
 use svcrdma_proto::{
     credits::START,

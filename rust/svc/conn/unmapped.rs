@@ -21,7 +21,7 @@ use kernel::{
         Delta, //
     },
 };
-use rdma::send_queue::Stop;
+use rdma::send::queue::Stop;
 
 /// The pause before the next try.
 const PAUSE: Delta = Delta::from_millis(5);

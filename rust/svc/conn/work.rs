@@ -3,14 +3,14 @@
 //! Work: what a connection posts to its send queue.
 //!
 //! The RDMA Reads of Calls, Replies and callbacks wait in one
-//! [`SendQueue`](rdma::send_queue::SendQueue), which owns them until the device has completed them.
+//! [`SendQueue`](rdma::send::queue::SendQueue), which owns them until the device has completed them.
 
 use super::{
-    account::Account,
     call::{
         self,
         Call, //
     },
+    sender::Sender,
 };
 use crate::svc::lane::reply::Reply;
 use core::cell::Cell;
@@ -19,13 +19,15 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    chain::Chain,
     device::Pd,
-    dma::Direction,
-    progress::Amount,
-    work::{
-        self,
-        Built, //
+    mem::dma::Direction,
+    send::{
+        chain::Chain,
+        progress::Amount,
+        work::{
+            self,
+            Built, //
+        },
     },
 };
 
@@ -61,22 +63,22 @@ impl From<KBox<Reply>> for Work {
 }
 
 impl work::Work for Work {
-    type State = Account;
+    type State = Sender;
 
     #[inline]
-    fn build<'m>(&'m self, account: &mut Account, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+    fn build<'m>(&'m self, sender: &mut Sender, chain: &mut Chain<'_, 'm>, room: usize) -> Built {
         let built = match self {
             Work::Read(call) => call::build_reads(call, chain, room),
             Work::Reply(reply, call) => {
                 let built = reply.build(chain, room);
                 if built == Built::All {
                     call.set(None);
-                    account.on_built(reply);
+                    sender.on_built(reply);
                 }
                 built
             }
         };
-        account.on_posted(chain);
+        sender.on_posted(chain);
         built
     }
 

@@ -24,7 +24,7 @@ use rdma::{
         Limits,
         Pd, //
     },
-    memory_region::Kind, //
+    mem::memory_region::Kind, //
 };
 use sunrpc::callback::SLOTS;
 use support::{

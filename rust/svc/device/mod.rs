@@ -191,7 +191,7 @@ impl Device {
         let mut unanswered = 0u32;
         self.domain.for_each(|connection| {
             connection.tick(seconds);
-            unanswered = unanswered.saturating_add(connection.snapshot().balance.unanswered);
+            unanswered = unanswered.saturating_add(connection.snapshot().credit_state.unanswered);
         });
         self.unanswered.store(unanswered, Relaxed);
         if self.domain.pool.check_reserve() {

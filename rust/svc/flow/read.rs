@@ -44,7 +44,7 @@ use kernel::{
     prelude::*,
     sync::ArcBorrow, //
 };
-use rdma::dma::Direction;
+use rdma::mem::dma::Direction;
 use svcrdma_proto::{
     error::DecodeError,
     header::Kind,
@@ -215,7 +215,7 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
     let pages = call.sink_pages();
     match outcome {
         Outcome::Done => {
-            let latency = &endpoint.ledger.tally.latency;
+            let latency = &endpoint.published.tally.latency;
             latency.reads.count(call.reading.get());
             complete(&mut call);
             match examine(&mut call) {

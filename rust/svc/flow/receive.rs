@@ -53,13 +53,13 @@ pub(crate) fn received(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call) {
     let (message, state) = call.parts_mut();
     match decode(message, &mut state.header) {
         Ok(Received::Call(view)) => {
-            endpoint.ledger.tally.calls.add(1);
+            endpoint.published.tally.calls.add(1);
             state.has_credit = take_credit(&endpoint, Some(view.header().credits));
             if !state.has_credit {
                 endpoint.connection.counters.calls_dropped.inc();
                 return;
             }
-            state.received = endpoint.ledger.timer.stamp();
+            state.received = endpoint.published.timer.stamp();
             match plan(&endpoint, &view) {
                 Ok(layout) => {
                     trace_call(&endpoint, &view, &layout, message.len());
@@ -105,7 +105,7 @@ fn malformed(endpoint: &Endpoint, mut call: Call, error: DecodeError) {
 /// way than Receive buffers are posted, and would repeat them without end.
 #[inline]
 fn take_credit(endpoint: &Endpoint, requested: Option<u32>) -> bool {
-    let counted = endpoint.ledger.on_call(requested);
+    let counted = endpoint.published.on_call(requested);
     if counted.is_err() {
         endpoint.connection.close(CloseReason::CreditOverrun);
     }

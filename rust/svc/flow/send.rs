@@ -13,13 +13,13 @@ use crate::svc::{
         Queue, //
     },
     conn::{
-        account::Granted,
         answers::Next,
         call::{
             self,
             Call, //
         },
         endpoint::Endpoint,
+        sender::Granted,
         work::Work, //
     },
     lane::reply::{
@@ -33,7 +33,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{
+use rdma::mem::{
     dma::Direction,
     page_region::PageRegion, //
 };

@@ -22,7 +22,7 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    page_region::PageRegion, //
+    mem::page_region::PageRegion, //
 };
 use svcrdma_proto::shares::PeerClass;
 

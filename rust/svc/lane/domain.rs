@@ -39,8 +39,8 @@ use rdma::{
         Limits,
         Pd, //
     },
-    page_region::PageRegion,
-    receive_budget::Budget, //
+    mem::page_region::PageRegion,
+    recv::budget::Budget, //
 };
 use support::workqueue::OwnedQueue;
 use svcrdma_proto::shares::PeerClass;

@@ -17,7 +17,7 @@ use crate::svc::settings::{
     ReadPages, //
 };
 use kernel::prelude::*;
-use rdma::page_region::PageRegion;
+use rdma::mem::page_region::PageRegion;
 use support::ring::WaitQueue;
 use svcrdma_proto::{
     shares::{

@@ -62,8 +62,10 @@ use rdma::{
         CqReservation, //
     },
     device::Pd,
-    dma::Direction,
-    page_region::PageRegion, //
+    mem::{
+        dma::Direction,
+        page_region::PageRegion, //
+    },
 };
 use read_buffer::ReadBuffer;
 use waiter::Waiter;

@@ -64,12 +64,14 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    memory_region::{
-        Kind,
-        MemoryRegion, //
+    mem::{
+        memory_region::{
+            Kind,
+            MemoryRegion, //
+        },
+        page_region::PageRegion, //
     },
-    page_region::PageRegion,
-    send_buffer::SendBuffer, //
+    send::buffer::SendBuffer, //
 };
 use support::{
     page::Effort,

@@ -7,7 +7,7 @@ use core::ops::{
     DerefMut, //
 };
 use kernel::prelude::*;
-use rdma::page_region::PageRegion;
+use rdma::mem::page_region::PageRegion;
 use svcrdma_proto::shares::PeerClass;
 
 /// The sink of a Call, with pages that its RDMA Reads fill.

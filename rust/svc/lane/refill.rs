@@ -38,7 +38,7 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    memory_region::{
+    mem::memory_region::{
         Kind,
         MemoryRegion, //
     },

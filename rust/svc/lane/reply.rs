@@ -18,17 +18,21 @@ use kernel::{
     time::Instant, //
 };
 use rdma::{
-    chain::{
-        Chain,
-        Message,
-        Rdma,
-        Remote, //
-    },
     device::Pd,
-    dma::Direction,
-    page_region::PageRegion,
-    send_buffer::SendBuffer,
-    work::Built, //
+    mem::{
+        dma::Direction,
+        page_region::PageRegion, //
+    },
+    send::{
+        buffer::SendBuffer,
+        chain::{
+            Chain,
+            Message,
+            Rdma,
+            Remote, //
+        },
+        work::Built, //
+    },
 };
 use sunrpc::{
     callback,

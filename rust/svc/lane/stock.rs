@@ -25,11 +25,13 @@ use kernel::{
 };
 use rdma::{
     device::Pd,
-    memory_region::{
-        Kind,
-        MemoryRegion, //
+    mem::{
+        memory_region::{
+            Kind,
+            MemoryRegion, //
+        },
+        page_region::PageRegion, //
     },
-    page_region::PageRegion, //
 };
 use support::stream::Stream;
 use svcrdma_proto::{

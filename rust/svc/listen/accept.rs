@@ -39,8 +39,10 @@ use rdma::{
         Parts,
         Qp, //
     },
-    receive_buffer::RECEIVE_SIZE,
-    receive_pool::ReceivePool, //
+    recv::{
+        buffer::RECEIVE_SIZE,
+        pool::ReceivePool, //
+    },
 };
 use sunrpc::xprt::{
     Listen,
@@ -142,7 +144,7 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let endpoint = endpoint?;
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = endpoint.balance().granted;
+    let credits = endpoint.credit_state().granted;
     trace::accept(connection.number(), 0, receive, send, credits);
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };

@@ -64,14 +64,28 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show which module serves RDMA, its listeners, devices, connections, memory and warnings
+    ///
+    /// What cannot be read is shown as `-`.
     Status,
     /// List the connections
+    ///
+    /// MEMORY is 4 KiB for each Receive buffer, and the memory of Calls and Replies. CALLS/S, IN/S (bytes
+    /// that clients write) and OUT/S (bytes that clients read) are rates. p50, p99 and p99.9 are upper
+    /// bounds of the latency: 50, 99 and 99.9 % of the timed Calls took less. The bounds are powers of two,
+    /// in microseconds. `>` marks a lower bound, where the time lies in the last bucket of the histogram.
+    /// `-` means that no Call was timed, or that the module has no table `latency`.
     Connections(Connections),
     /// Show connections and rates live
+    ///
+    /// Keys: q quits; m, r, a and l sort by memory, rate, age and latency.
     Top(Top),
     /// List the RDMA devices
+    ///
+    /// Shows less where rpcrdma serves.
     Devices,
     /// List nfsd's RDMA listeners
+    ///
+    /// Shows less where rpcrdma serves.
     Listeners,
     /// List the connections that closed last, with their reasons
     Closes(Closes),
@@ -81,12 +95,27 @@ pub(crate) enum Command {
     /// Check the host: one line for each finding, with what to do
     Check,
     /// Load svcrdma, and unload an rpcrdma that nothing uses before that
+    ///
+    /// The guard runs this before nfsd starts. rpcrdma is loaded again if svcrdma cannot be loaded. Each
+    /// reason is one line, as of check; a missing or foreign module or a missing signature is found before
+    /// anything changes.
     Load,
     /// Print metrics for Prometheus
+    ///
+    /// svcrdma_up is 0 where svcrdma does not serve.
     Metrics(Metrics),
     /// Collect what a fault report needs into a tar.gz
+    ///
+    /// The archive has status, findings, counters, tables, devices, and the lines of the kernel log about
+    /// RDMA, NFS and faults, but no contents or names of files and exports. Each file has at most 4 MiB, a
+    /// folder at most 256 files, and the kernel log its first 2,000 and last 8,000 lines; the command names
+    /// what it has cut.
     Report(Report),
     /// Replace the loaded module while nfsd runs
+    ///
+    /// Checks rights, module file, signature, release, nfsd and its listeners, and then runs
+    /// /usr/libexec/svcrdma/upgrade. If a check fails, the command prints its findings and changes nothing.
+    /// It first mends what a replacement has left that was killed.
     Upgrade(Upgrade),
     /// Print a completion script
     #[command(hide = true)]
@@ -188,6 +217,10 @@ pub(crate) enum Settings {
         name: Vec<String>,
     },
     /// Write the values that differ from the defaults to /etc/sysctl.d/90-svcrdma.conf
+    ///
+    /// The file is applied each time the module is loaded. Its other lines stay; a file that cannot be read
+    /// is an error. Names files that are applied later and set something else, and values that the module
+    /// refuses.
     Persist {
         /// Write these settings, whatever their values, and leave the other lines alone
         name: Vec<String>,
@@ -208,7 +241,11 @@ pub(crate) struct Report {
     /// File to write; svcrdma-report-TIME.tar.gz here if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the addresses of peers and the names of hosts by numbers
+    /// Replace the addresses of peers by peer1 and so on, and the names of hosts by host1 and so on
+    ///
+    /// Names are that of this host, those in /etc/hosts, those in messages of the kernel's lock manager and
+    /// RPC client, and all with a domain. Device and interface names stay. Search the archive for names that
+    /// you want to keep secret before you send it.
     #[arg(long)]
     pub(crate) mask: bool,
 }

@@ -5,6 +5,7 @@
 use crate::{
     call::Call,
     conform::Conform,
+    echo::Echo,
     fuzz::Fuzz,
     gateway::Gateway,
     hoard::Hoard,
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     Gateway(Gateway),
     #[command(hide = true)]
+    Echo(Echo),
+    #[command(hide = true)]
     Completion(Completion),
     #[command(hide = true)]
     Man(Man),
@@ -85,6 +88,7 @@ impl Command {
             Self::Conform(command) => ("conform", command),
             Self::Fuzz(command) => ("fuzz", command),
             Self::Gateway(command) => ("gateway", command),
+            Self::Echo(command) => ("echo", command),
             Self::Completion(command) => ("completion", command),
             Self::Man(command) => ("man", command),
         }

@@ -16,6 +16,7 @@ mod cli;
 mod compound;
 mod conform;
 mod crew;
+mod echo;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;

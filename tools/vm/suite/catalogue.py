@@ -74,14 +74,24 @@ SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.dkms", 7200, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),
 ]
 BUILD_DEB = "build.deb"
+# Has the examples of the crates built with the module.
+EXAMPLES = "SVCRDMA_EXAMPLES=m"
 # Those of HOST that examine the module that was built.
-OF_MODULE = {"build.install", "build.sign-module", "build.rust-analyzer", "check.panics", "check.stack", "check.path"}
+OF_MODULE = {
+    "build.install",
+    "build.sign-module",
+    "build.rust-analyzer",
+    "build.htmldocs",
+    "check.panics",
+    "check.stack",
+    "check.path",
+}
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 
 
 def builds(settings: Settings) -> list[Test]:
     """Returns what other tests need: the module for each kernel, and the tools."""
-    modules = [for_kernel(module_of(kernel), 600, kernel, "scripts/build") for kernel in settings.kernels]
+    modules = [for_kernel(module_of(kernel), 600, kernel, "scripts/build", "modules", EXAMPLES) for kernel in settings.kernels]
     packages = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",))]
     tools = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
     faults = [
@@ -90,9 +100,9 @@ def builds(settings: Settings) -> list[Test]:
     return modules + packages + tools + faults
 
 
-def for_kernel(name: str, limit: float, kernel: str, script: str) -> Test:
+def for_kernel(name: str, limit: float, kernel: str, *command: str) -> Test:
     """Returns a build for a kernel. It does not run without the kernel, or it would try to make that itself."""
-    return Test(name, limit, ("env", f"KERNEL={kernel}", script), needs=frozenset({kernel_of(kernel)}))
+    return Test(name, limit, ("env", f"KERNEL={kernel}", *command), needs=frozenset({kernel_of(kernel)}))
 
 
 def kernel_of(kernel: str) -> str:

@@ -273,7 +273,7 @@ impl Rpc {
         self.requests[1] += 1;
     }
 
-    /// `conn::account` and `rdma::send_inner`: granting credits, posting the work requests and retiring
+    /// `conn::sender` and `rdma::send::inner`: granting credits, posting the work requests and retiring
     /// them. Then the credit of the Call returns.
     #[inline(never)]
     pub fn queue(&mut self) {

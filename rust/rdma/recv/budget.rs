@@ -8,11 +8,11 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of Receive buffers of all [`ReceivePool`](crate::receive_pool::ReceivePool)s that
+/// The number of Receive buffers of all [`ReceivePool`](crate::recv::pool::ReceivePool)s that
 /// share the budget.
 ///
 /// A ULP has one budget for each device, for example, and passes its limit to
-/// [`ReceivePool::resize`](crate::receive_pool::ReceivePool::resize). Each pool holds a reference,
+/// [`ReceivePool::resize`](crate::recv::pool::ReceivePool::resize). Each pool holds a reference,
 /// so the budget outlives the buffers. Lock-free; all functions may be called in any context.
 pub struct Budget(Atomic<i32>);
 
@@ -35,7 +35,7 @@ impl Budget {
 
     /// Counts one more buffer. Returns false, and counts none, if there are `limit` buffers
     /// already.
-    pub(super) fn take(&self, limit: Option<u32>) -> bool {
+    pub(crate) fn take(&self, limit: Option<u32>) -> bool {
         let before = self.0.fetch_add(1, Full);
         let fits = limit.is_none_or(|limit| i64::from(before) < i64::from(limit));
         if !fits {
@@ -45,7 +45,7 @@ impl Budget {
     }
 
     /// Counts one buffer less.
-    pub(super) fn put(&self) {
+    pub(crate) fn put(&self) {
         self.0.add(-1, Relaxed);
     }
 }

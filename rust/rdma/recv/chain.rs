@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::receive_buffer::{
+use crate::recv::buffer::{
     Buffer,
     State, //
 };
@@ -18,7 +18,7 @@ use core::{
 };
 
 /// A list of buffers, linked by the field `next` of their work requests. The lock of a
-/// [`ReceivePool`](crate::receive_pool::ReceivePool) protects it.
+/// [`ReceivePool`](crate::recv::pool::ReceivePool) protects it.
 ///
 /// # Invariants
 ///
@@ -26,7 +26,7 @@ use core::{
 ///   work request in the list.
 /// - If `first` is not null, `last` points to the last work request of the list.
 /// - The buffers stay in place, and nobody else uses them.
-pub(super) struct ReceiveChain<S: State> {
+pub(crate) struct ReceiveChain<S: State> {
     first: *mut bindings::ib_recv_wr,
     last: *mut bindings::ib_recv_wr,
     _buffers: PhantomData<*mut Buffer<S>>,
@@ -34,7 +34,7 @@ pub(super) struct ReceiveChain<S: State> {
 
 impl<S: State> ReceiveChain<S> {
     /// Creates an empty list.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             first: null_mut(),
             last: null_mut(),
@@ -48,7 +48,7 @@ impl<S: State> ReceiveChain<S> {
     ///
     /// - `buffer` is live and in no list.
     /// - Until it is removed, or the list is dropped, it stays in place and nobody else uses it.
-    pub(super) unsafe fn push(&mut self, buffer: NonNull<Buffer<S>>) {
+    pub(crate) unsafe fn push(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the safety requirements of this function.
         let wr = unsafe { &raw mut (*buffer.as_ptr()).wr };
         // SAFETY: `wr` belongs to the buffer, which nobody else uses.
@@ -64,7 +64,7 @@ impl<S: State> ReceiveChain<S> {
     }
 
     /// Removes the first buffer and returns it.
-    pub(super) fn pop(&mut self) -> Option<NonNull<Buffer<S>>> {
+    pub(crate) fn pop(&mut self) -> Option<NonNull<Buffer<S>>> {
         if self.first.is_null() {
             return None;
         }
@@ -86,7 +86,7 @@ impl<S: State> ReceiveChain<S> {
     ///
     /// - `qp` is live, and the buffers are mapped for its device.
     /// - The buffers live until they have completed or the queue pair is destroyed.
-    pub(super) unsafe fn post(&mut self, qp: NonNull<bindings::ib_qp>) -> u32 {
+    pub(crate) unsafe fn post(&mut self, qp: NonNull<bindings::ib_qp>) -> u32 {
         if self.first.is_null() {
             return 0;
         }

@@ -5,21 +5,18 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    claim::Claim,
     cm::Events,
     completion::Completion,
     handler::Handler,
-    progress::{
-        Age,
-        Load,
-        Progress, //
-    },
     qp::Qp,
-    slots::Slots,
-    work::{
-        Built,
-        Job,
-        Work, //
+    send::{
+        progress::Progress,
+        slots::Slots,
+        work::{
+            Built,
+            Job,
+            Work, //
+        },
     },
 };
 use kernel::prelude::*;
@@ -32,10 +29,7 @@ use svcrdma_proto::sq::{
     SqSlots, //
 };
 
-/// Seconds after which a completion of unsignalled work is requested.
-const UNSIGNALLED_SECONDS: u32 = 4;
-
-/// The reason why a [`SendQueue`](crate::send_queue::SendQueue) has stopped posting.
+/// The reason why a [`SendQueue`](crate::send::queue::SendQueue) has stopped posting.
 #[must_use]
 #[derive(Clone, Copy)]
 pub enum Stop {
@@ -46,7 +40,7 @@ pub enum Stop {
     Full,
     /// Work waits because its memory cannot be mapped now, for lack of bounce buffers or of IOMMU
     /// addresses. Completions post it when the memory can be mapped, and so does
-    /// [`SendGuard::resume`](crate::send_queue::SendGuard::resume), which the ULP calls after some
+    /// [`SendGuard::resume`](crate::send::queue::SendGuard::resume), which the ULP calls after some
     /// milliseconds: others may use up what is lacking.
     Unmapped,
     /// Posting has failed, and nothing more is posted. The ULP tears the connection down.
@@ -54,7 +48,7 @@ pub enum Stop {
 }
 
 /// The state of the queue pair.
-pub(super) enum Gate<H: Handler, E: Events> {
+pub(crate) enum Gate<H: Handler, E: Events> {
     /// There is no queue pair yet: the connection is being accepted.
     Opening,
     /// Work can be posted.
@@ -66,7 +60,7 @@ pub(super) enum Gate<H: Handler, E: Events> {
     Closed,
 }
 
-/// The fields of [`SendQueue`](crate::send_queue::SendQueue) protected by its spinlock.
+/// The fields of [`SendQueue`](crate::send::queue::SendQueue) protected by its spinlock.
 ///
 /// # Invariants
 ///
@@ -74,25 +68,25 @@ pub(super) enum Gate<H: Handler, E: Events> {
 ///   That work is neither changed nor removed until its last work request has completed, or until
 ///   `gate` has no queue pair any more.
 /// - `gate` is dropped before `slots` and `front`.
-pub(super) struct Inner<W: Work, H: Handler, E: Events> {
-    gate: Gate<H, E>,
-    queue: SqSlots,
+pub(crate) struct Inner<W: Work, H: Handler, E: Events> {
+    pub(super) gate: Gate<H, E>,
+    pub(super) queue: SqSlots,
     signals: Signals,
     /// Work that is posted completely.
-    slots: Slots<W>,
+    pub(super) slots: Slots<W>,
     /// The work that is posted next. It may be posted in part. Work that can be posted at once is
     /// never here.
-    front: Option<Job<W>>,
+    pub(super) front: Option<Job<W>>,
     /// Work that waits behind `front`; nothing if that is `None`.
-    waiting: Ring<Job<W>>,
+    pub(super) waiting: Ring<Job<W>>,
     /// True if the memory of `front` could not be mapped. No memory of work in `waiting` is mapped
     /// then.
     is_unmapped: bool,
-    progress: Progress,
+    pub(super) progress: Progress,
     /// Seconds since the creation, as counted by ticks.
-    now: u32,
+    pub(super) now: u32,
     /// The data of the ULP.
-    pub(super) state: W::State,
+    pub(crate) state: W::State,
 }
 
 /// The result of posting one chain.
@@ -108,7 +102,7 @@ enum Step {
 impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     /// Creates the state of a send queue of `depth` slots, with room for `waiting` pieces of work.
     /// May sleep.
-    pub(super) fn new(depth: u32, waiting: usize, state: W::State) -> Result<Self> {
+    pub(crate) fn new(depth: u32, waiting: usize, state: W::State) -> Result<Self> {
         // INVARIANT: Nothing is posted.
         Ok(Self {
             gate: Gate::Opening,
@@ -126,24 +120,24 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Returns true if `qp` has the depth of this send queue, and if the gate was neither opened
     /// nor closed before.
-    pub(super) fn can_open(&self, qp: &Qp<H, E>) -> bool {
+    pub(crate) fn can_open(&self, qp: &Qp<H, E>) -> bool {
         matches!(self.gate, Gate::Opening) && qp.depth() == self.slots.len()
     }
 
     /// Starts posting to `qp`. The caller has checked [`Self::can_open`].
-    pub(super) fn open(&mut self, qp: Qp<H, E>) {
+    pub(crate) fn open(&mut self, qp: Qp<H, E>) {
         self.gate = Gate::Open(qp);
     }
 
     /// Stops posting. Returns the last state with its queue pair, which the caller destroys before
     /// it calls [`Self::take_any`].
-    pub(super) fn close(&mut self) -> Gate<H, E> {
+    pub(crate) fn close(&mut self) -> Gate<H, E> {
         core::mem::replace(&mut self.gate, Gate::Closed)
     }
 
     /// Takes any work that is left, posted work first. The caller has closed the gate and destroyed
     /// the queue pair.
-    pub(super) fn take_any(&mut self) -> Option<W> {
+    pub(crate) fn take_any(&mut self) -> Option<W> {
         if let Some(work) = self.slots.take_any() {
             return Some(work);
         }
@@ -152,52 +146,26 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
     }
 
     /// Returns an iterator over the work that waits.
-    fn jobs(&self) -> impl Iterator<Item = &Job<W>> {
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Job<W>> {
         Iterator::chain(self.front.iter(), self.waiting.iter())
     }
 
-    /// Returns the load.
-    pub(super) fn load(&self) -> Load {
-        Load {
-            posted: self.queue.outstanding(),
-            waiting: self
-                .waiting
-                .len()
-                .saturating_add(usize::from(self.front.is_some())),
-            oldest: self.slots.oldest_awaited(self.now),
-            behind: self.progress.seconds(),
-        }
-    }
-
-    /// Iterates over all work. See [`SendGuard`](crate::send_queue::SendGuard), as for the functions
+    /// Iterates over all work. See [`SendGuard`](crate::send::queue::SendGuard), as for the functions
     /// below.
-    pub(super) fn work(&self) -> impl Iterator<Item = &W> {
+    pub(crate) fn work(&self) -> impl Iterator<Item = &W> {
         let waiting = self.jobs().map(|job| &job.work);
         Iterator::chain(self.slots.work().map(|(work, _)| work), waiting)
     }
 
     /// Returns the pages that completed RDMA Reads have filled; wraps around.
-    pub(super) fn filled(&self) -> u32 {
+    pub(crate) fn filled(&self) -> u32 {
         self.progress.filled
-    }
-
-    /// Notes that `seconds` have passed.
-    pub(super) fn tick(&mut self, seconds: u32, rate: u32) -> Result<Age> {
-        self.now = self.now.wrapping_add(seconds);
-        self.mark()?;
-        let is_awaited = self.slots.is_any_awaited();
-        self.progress.look(rate);
-        Ok(if is_awaited {
-            self.age(rate)
-        } else {
-            Age::default()
-        })
     }
 
     /// Adds work at the end of the queue, and posts all that can be posted. Gives the work back if
     /// there is no room, or if nothing is posted any more.
     #[inline]
-    pub(super) fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
+    pub(crate) fn post(&mut self, work: W) -> Result<Stop, Refused<W>> {
         if let Gate::Broken(_) | Gate::Closed = self.gate {
             return Err(Refused::Closed(work));
         }
@@ -245,7 +213,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Posts what waits, until nothing waits or there is no room.
     #[inline]
-    pub(super) fn resume(&mut self) -> Stop {
+    pub(crate) fn resume(&mut self) -> Stop {
         match self.front {
             Some(_) => self.resume_front(),
             None => Stop::Idle,
@@ -254,7 +222,7 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
 
     /// Returns true if work waits for room.
     #[inline]
-    pub(super) fn has_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         self.front.is_some()
     }
 
@@ -375,63 +343,26 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         slot
     }
 
-    /// Posts a signalled work request behind unsignalled work that nothing has followed for some
-    /// time. Its completion gives the memory of that work back, or is awaited if the peer does not
-    /// take it.
-    // Out of line: rarely needed, and its frame is large.
-    #[inline(never)]
-    fn mark(&mut self) -> Result {
-        let Gate::Open(qp) = &mut self.gate else {
-            return Ok(());
-        };
-        let Some(oldest) = self.queue.oldest() else {
-            return Ok(());
-        };
-        if self.slots.is_any_awaited()
-            || self.slots.age(oldest, self.now) < UNSIGNALLED_SECONDS
-            || !qp.begin(&mut Claim::none(), self.queue.free()).mark()
-        {
-            return Ok(());
-        }
-        let Some(slot) = self.queue.post(1) else {
-            return Ok(());
-        };
-        // SAFETY: The chain names no memory.
-        let marked = unsafe { qp.post(true) };
-        self.slots.fill(slot, self.now, true);
-        self.progress.set_awaited(true);
-        marked.inspect_err(|e| {
-            self.fail(*e);
-        })
-    }
-
-    /// Returns the time for which completions are awaited.
-    fn age(&self, rate: u32) -> Age {
-        let posted = self.slots.work().map(|(_, amount)| amount.bytes);
-        // The work at the front may be posted in part.
-        let waiting = self.jobs().map(|job| job.work.amount().bytes);
-        let largest = posted.max().max(waiting.max()).unwrap_or(0);
-        Age {
-            oldest: self.slots.oldest_awaited(self.now),
-            behind: self.progress.behind(largest, rate),
-        }
-    }
-
     /// Stops posting after an error.
     // Out of line: rarely needed, and its frame is large.
     #[cold]
     #[inline(never)]
     fn fail(&mut self, error: Error) -> Step {
+        self.stop();
+        Step::Stop(Stop::Failed(error))
+    }
+
+    /// Stops posting. The queue pair remains, for the completions of what was posted.
+    pub(super) fn stop(&mut self) {
         self.gate = match core::mem::replace(&mut self.gate, Gate::Closed) {
             Gate::Open(qp) => Gate::Broken(qp),
             other => other,
         };
-        Step::Stop(Stop::Failed(error))
     }
 
     /// Takes the oldest work that `completion` stands for, or marks the completion as spent.
     #[inline]
-    pub(super) fn complete(&mut self, completion: &Completion) -> Option<W> {
+    pub(crate) fn complete(&mut self, completion: &Completion) -> Option<W> {
         let last = self.last_of(completion);
         while let (Some(last), false) = (last, completion.is_spent()) {
             let slot = self.queue.oldest().unwrap_or(last);

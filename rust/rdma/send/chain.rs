@@ -2,21 +2,25 @@
 
 //! Chains: work requests that one call posts.
 //!
-//! [`Work::build`](crate::work::Work::build) gets a [`Chain`] and adds work requests to it. The
+//! [`Work::build`](crate::send::work::Work::build) gets a [`Chain`] and adds work requests to it. The
 //! chain is built in arrays of the queue pair, so nothing is allocated. All functions may be called
 //! under a spinlock.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain_buffers::{
-        ChainBuffers,
-        Request, //
+    mem::{
+        dma::Direction,
+        page_region::PageRegion, //
     },
-    claim::Claim,
-    dma::Direction,
-    page_region::PageRegion,
-    send_buffer::SendBuffer, //
+    send::{
+        buffer::SendBuffer,
+        chain_buffers::{
+            ChainBuffers,
+            Request, //
+        },
+        claim::Claim, //
+    },
 };
 use core::{
     cell::Cell,
@@ -59,7 +63,7 @@ pub struct Message<'a, R> {
 /// A chain of work requests under construction.
 ///
 /// Memory that the chain names is borrowed for `'m`, which is the borrow of the
-/// [`Work`](crate::work::Work) that is being built. The [`SendQueue`](crate::send_queue::SendQueue)
+/// [`Work`](crate::send::work::Work) that is being built. The [`SendQueue`](crate::send::queue::SendQueue)
 /// owns that work until the device no longer uses the memory.
 pub struct Chain<'b, 'm> {
     buffers: &'b mut ChainBuffers,
@@ -73,7 +77,7 @@ impl<'b, 'm> Chain<'b, 'm> {
     /// Begins an empty chain in `buffers` for the work that `claim` belongs to. Its work requests
     /// get the slots from `slot` on.
     #[inline]
-    pub(super) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim, slot: usize) -> Self {
+    pub(crate) fn begin(buffers: &'b mut ChainBuffers, claim: &'b mut Claim, slot: usize) -> Self {
         buffers.clear(slot);
         Self {
             buffers,
@@ -208,7 +212,7 @@ impl<'b, 'm> Chain<'b, 'm> {
     /// Adds an RDMA Write of no bytes, which needs no memory on either side. Its completion stands
     /// for all work requests that were posted before. Returns false if the chain is full.
     #[inline]
-    pub(super) fn mark(&mut self) -> bool {
+    pub(crate) fn mark(&mut self) -> bool {
         let has_room = !self.is_full();
         if has_room {
             let start = self.buffers.start();

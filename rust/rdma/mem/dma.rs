@@ -29,7 +29,7 @@ pub enum Direction {
 ///
 /// - `page` stays valid.
 /// - With [`Direction::FromDevice`], nobody else uses the page.
-pub(super) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -> Result<u64> {
+pub(crate) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -> Result<u64> {
     let to_device = direction == Direction::ToDevice;
     // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
     let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), to_device) };
@@ -46,7 +46,7 @@ pub(super) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -
 ///
 /// - `addr` comes from [`map_page`] with the same `pd` and `direction`, and is not unmapped yet.
 /// - No posted work request names `addr`.
-pub(super) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
+pub(crate) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
     let to_device = direction == Direction::ToDevice;
     // SAFETY: `pd` holds the device; the rest by the safety requirements of this function.
     unsafe { bindings::ib_dma_unmap_page(pd.device_ptr(), addr, to_device) };

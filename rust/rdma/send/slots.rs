@@ -2,12 +2,12 @@
 
 //! The slots of a send queue: the work request that is posted in each, and the work that it ends.
 //!
-//! A [`SendQueue`](crate::send_queue::SendQueue) owns the slots and protects them with its lock.
+//! A [`SendQueue`](crate::send::queue::SendQueue) owns the slots and protects them with its lock.
 //! Nothing here drops work, and only [`Slots::new`] sleeps.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::{
+use crate::send::{
     claim::Claim,
     progress::Amount, //
 };
@@ -27,7 +27,7 @@ struct Slot<W> {
 }
 
 /// All slots of a send queue.
-pub(super) struct Slots<W> {
+pub(crate) struct Slots<W> {
     slots: KVec<Slot<W>>,
     /// Number of awaited slots.
     awaited: usize,
@@ -39,7 +39,7 @@ impl<W> Slots<W> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(depth: u32) -> Result<Self> {
+    pub(crate) fn new(depth: u32) -> Result<Self> {
         let mut slots = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for _ in 0..depth {
             let slot = Slot {
@@ -55,14 +55,14 @@ impl<W> Slots<W> {
     }
 
     /// Returns the number of slots.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// Puts a work request into the slot `index`, which is free. The first work request of the same
     /// work was posted at `posted`.
     #[inline]
-    pub(super) fn fill(&mut self, index: usize, posted: u32, is_awaited: bool) {
+    pub(crate) fn fill(&mut self, index: usize, posted: u32, is_awaited: bool) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.posted = posted;
             slot.is_awaited = is_awaited;
@@ -73,7 +73,7 @@ impl<W> Slots<W> {
 
     /// Stores posted work, whose last work request is in the slot `index`.
     #[inline]
-    pub(super) fn retain(&mut self, index: usize, work: W, claim: Claim, amount: Amount) {
+    pub(crate) fn retain(&mut self, index: usize, work: W, claim: Claim, amount: Amount) {
         match self.slots.get_mut(index) {
             Some(slot) => {
                 slot.work = Some(work);
@@ -88,7 +88,7 @@ impl<W> Slots<W> {
 
     /// Takes the work that ends with the slot `index`, with its claim and amount.
     #[inline]
-    pub(super) fn take(&mut self, index: usize) -> Option<(W, &Claim, Amount)> {
+    pub(crate) fn take(&mut self, index: usize) -> Option<(W, &Claim, Amount)> {
         let slot = self.slots.get_mut(index)?;
         let work = slot.work.take()?;
         Some((work, &slot.claim, slot.amount))
@@ -96,7 +96,7 @@ impl<W> Slots<W> {
 
     /// Notes that the work request in the slot `index` has completed.
     #[inline]
-    pub(super) fn complete(&mut self, index: usize) {
+    pub(crate) fn complete(&mut self, index: usize) {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
@@ -107,32 +107,32 @@ impl<W> Slots<W> {
     }
 
     /// Takes any work that is left.
-    pub(super) fn take_any(&mut self) -> Option<W> {
+    pub(crate) fn take_any(&mut self) -> Option<W> {
         self.slots.iter_mut().find_map(|slot| slot.work.take())
     }
 
     /// Returns an iterator over all work, with its amount.
-    pub(super) fn work(&self) -> impl Iterator<Item = (&W, Amount)> {
+    pub(crate) fn work(&self) -> impl Iterator<Item = (&W, Amount)> {
         self.slots
             .iter()
             .filter_map(|slot| Some((slot.work.as_ref()?, slot.amount)))
     }
 
     /// Returns the seconds from the posting of the work in the slot `index` to `now`.
-    pub(super) fn age(&self, index: usize, now: u32) -> u32 {
+    pub(crate) fn age(&self, index: usize, now: u32) -> u32 {
         let slot = self.slots.get(index);
         slot.map_or(0, |slot| now.wrapping_sub(slot.posted))
     }
 
     /// Returns true if a completion is awaited.
     #[inline]
-    pub(super) fn is_any_awaited(&self) -> bool {
+    pub(crate) fn is_any_awaited(&self) -> bool {
         self.awaited > 0
     }
 
     /// Returns the seconds up to `now` for which the oldest awaited completion is awaited, 0 if
     /// none is.
-    pub(super) fn oldest_awaited(&self, now: u32) -> u32 {
+    pub(crate) fn oldest_awaited(&self, now: u32) -> u32 {
         let awaited = self.slots.iter().filter(|slot| slot.is_awaited);
         let ages = awaited.map(|slot| now.wrapping_sub(slot.posted));
         ages.max().unwrap_or(0)

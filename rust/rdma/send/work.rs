@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Work: jobs for the send queue of a connection, and the state that a
-//! [`SendQueue`](crate::send_queue::SendQueue) keeps of each.
+//! [`SendQueue`](crate::send::queue::SendQueue) keeps of each.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
-    chain::Chain,
-    claim::Claim,
     device::Pd,
-    progress::Amount, //
+    send::{
+        chain::Chain,
+        claim::Claim,
+        progress::Amount, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -38,8 +40,8 @@ impl From<bool> for Built {
 
 /// A piece of work of a ULP, such as a Reply: one or several work requests that complete together.
 ///
-/// A [`SendQueue`](crate::send_queue::SendQueue) owns the work from
-/// [`post`](crate::send_queue::SendGuard::post) until it gives the work back. So the memory that
+/// A [`SendQueue`](crate::send::queue::SendQueue) owns the work from
+/// [`post`](crate::send::queue::SendGuard::post) until it gives the work back. So the memory that
 /// the work requests name must belong to the work, or must never be freed.
 ///
 /// # Context
@@ -67,7 +69,7 @@ impl From<bool> for Built {
 /// impl Work for Reply {
 ///     type State = ();
 ///
-///     fn build<'m>(&'m self, _: &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+///     fn build<'m>(&'m self, (): &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
 ///         while self.written.get() < self.wanted {
 ///             let at = self.written.get();
 ///             let remote = Remote {
@@ -158,17 +160,17 @@ pub trait Work: Send + Unpin + Sized + 'static {
 }
 
 /// Work that waits to be posted, or is posted in part.
-pub(super) struct Job<W: Work> {
-    pub(super) work: W,
+pub(crate) struct Job<W: Work> {
+    pub(crate) work: W,
     /// Time of posting of its first work request, in seconds of the `SendQueue`.
-    pub(super) since: Option<u32>,
-    pub(super) claim: Claim,
+    pub(crate) since: Option<u32>,
+    pub(crate) claim: Claim,
 }
 
 impl<W: Work> Job<W> {
     /// Returns work that is not posted yet.
     #[inline]
-    pub(super) fn new(work: W) -> Self {
+    pub(crate) fn new(work: W) -> Self {
         Self {
             work,
             since: None,

@@ -6,12 +6,14 @@
 
 use crate::{
     device::Pd,
-    dma::Direction,
-    mapping::{
-        Mapping,
-        Run, //
+    mem::{
+        dma::Direction,
+        mapping::{
+            Mapping,
+            Run, //
+        },
+        memory_region::MemoryRegion, //
     },
-    memory_region::MemoryRegion, //
 };
 use kernel::{
     prelude::*,
@@ -22,7 +24,7 @@ use support::stream::Stream;
 /// A byte stream over pages, with the DMA mapping of the pages.
 ///
 /// A page region holds the pages of one Call or one Reply, for example, and is the source of Sends
-/// and RDMA Writes or the sink of RDMA Reads. Its owner is the ULP; [`Work`](crate::work::Work)
+/// and RDMA Writes or the sink of RDMA Reads. Its owner is the ULP; [`Work`](crate::send::work::Work)
 /// that uses it owns it while it is posted. The capacity is fixed, so nothing is allocated when
 /// pages are added. It has no lock: changing it needs `&mut`.
 ///
@@ -98,7 +100,7 @@ impl PageRegion {
     /// Returns the memory region and the number of mapped pages. Returns `None` if there is no
     /// memory region, or if the pages are not mapped for RDMA Reads and for `pd`.
     #[inline]
-    pub(super) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
+    pub(crate) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
         let memory_region = self.memory_region.as_deref()?;
         let is_sink = self.mapping.is_for(pd, Direction::FromDevice);
         is_sink.then_some((memory_region, self.mapping.pages()))
@@ -170,7 +172,7 @@ impl PageRegion {
     /// Returns an entry for the `len` bytes from byte `at` of the stream on, if they are mapped for
     /// `pd` and in this direction, and if one entry is found without a search.
     #[inline]
-    pub(super) fn piece(
+    pub(crate) fn piece(
         &self,
         pd: &Arc<Pd>,
         direction: Direction,
@@ -187,7 +189,7 @@ impl PageRegion {
     /// Returns the mapped memory that the `len` bytes from byte `at` of the stream on begin in, in at
     /// most `room` segments, one at least. `None` beyond the end of the stream, or if the pages are
     /// not mapped for `pd` and in this direction.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         pd: &Arc<Pd>,
         direction: Direction,

@@ -10,7 +10,7 @@
 //! - It is valid between two work requests: its registration, which is posted before the Reads, and
 //!   its invalidation, which is posted behind them.
 //! - If the pages are taken back without a completion of the invalidation, the memory region is
-//!   destroyed ([`PageRegion::unmap`](crate::page_region::PageRegion::unmap)).
+//!   destroyed ([`PageRegion::unmap`](crate::mem::page_region::PageRegion::unmap)).
 //! - All connections of a device share its protection domain, so the device does not reject another
 //!   peer that knows both key and address. Each use has a random address, which no peer can guess.
 //! - A peer that guesses the key alone can invalidate the memory region. The next key differs from
@@ -24,8 +24,10 @@ use crate::{
         Limits,
         Pd, //
     },
-    dma::Direction,
-    mapping::Mapping, //
+    mem::{
+        dma::Direction,
+        mapping::Mapping, //
+    },
 };
 use core::{
     cell::Cell,
@@ -113,8 +115,8 @@ impl Drop for Mr {
 
 /// Memory that can be registered for the pages of one Call: one or several MRs.
 ///
-/// The owner gives it to a [`PageRegion`](crate::page_region::PageRegion), and takes it back. It is
-/// not `Sync`: while its work is in a [`SendQueue`](crate::send_queue::SendQueue), the lock of that
+/// The owner gives it to a [`PageRegion`](crate::mem::page_region::PageRegion), and takes it back. It is
+/// not `Sync`: while its work is in a [`SendQueue`](crate::send::queue::SendQueue), the lock of that
 /// protects it.
 ///
 /// # Invariants
@@ -217,7 +219,7 @@ impl MemoryRegion {
     ///
     /// `EINVAL` if there are too many pages, if an MR may be valid, if the pages are not mapped for
     /// RDMA Reads and the same protection domain, or if the driver does not take the pages.
-    pub(super) fn map(&mut self, mapping: &Mapping) -> Result {
+    pub(crate) fn map(&mut self, mapping: &Mapping) -> Result {
         let mut left = mapping.pages();
         let is_sink = mapping.is_for(&self.pd, Direction::FromDevice);
         if !self.is_idle() || !is_sink || left > self.capacity() {
@@ -255,12 +257,12 @@ impl MemoryRegion {
 
     /// Returns true if the registrations of all MRs for `pages` pages were built.
     #[inline]
-    pub(super) fn is_registered(&self, pages: usize) -> bool {
+    pub(crate) fn is_registered(&self, pages: usize) -> bool {
         self.registered.get() >= mrs_for(pages, self.pages)
     }
 
     /// Returns the work request that registers the next MR. The caller adds it to a chain.
-    pub(super) fn next_registration(&self) -> Option<bindings::ib_reg_wr> {
+    pub(crate) fn next_registration(&self) -> Option<bindings::ib_reg_wr> {
         let registered = self.registered.get();
         let mr = self.mrs.get(registered)?;
         let mut wr: bindings::ib_reg_wr = crate::zeroed();
@@ -276,12 +278,12 @@ impl MemoryRegion {
 
     /// Returns true if each MR whose registration was built is invalidated, too.
     #[inline]
-    pub(super) fn is_invalidated(&self) -> bool {
+    pub(crate) fn is_invalidated(&self) -> bool {
         self.invalidated.get() >= self.registered.get()
     }
 
     /// Returns the next MR to invalidate. The caller adds a work request for it to a chain.
-    pub(super) fn next_invalidation(&self) -> Option<Invalidation> {
+    pub(crate) fn next_invalidation(&self) -> Option<Invalidation> {
         let invalidated = self.invalidated.get();
         let mr = self.mrs.get(..self.registered.get())?.get(invalidated)?;
         self.invalidated.set(invalidated.saturating_add(1));
@@ -293,7 +295,7 @@ impl MemoryRegion {
 
     /// Returns the DMA address, the length and the key of the beginning of `range`, in bytes of all
     /// pages. The length ends with the MR. `None` if the registration of the MR was not built.
-    pub(super) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
+    pub(crate) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
         let size = self.pages.checked_mul(PAGE_SIZE)?;
         let (index, offset) = (
             range.start.checked_div(size)?,
@@ -307,7 +309,7 @@ impl MemoryRegion {
 
     /// Returns true if no MR may be valid.
     #[inline]
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.registered.get() == 0
     }
 
@@ -316,19 +318,19 @@ impl MemoryRegion {
     /// # Safety
     ///
     /// The device has executed the invalidations of all MRs that were registered.
-    pub(super) unsafe fn set_idle(&self) {
+    pub(crate) unsafe fn set_idle(&self) {
         self.registered.set(0);
         self.invalidated.set(0);
     }
 }
 
 /// An MR to invalidate.
-pub(super) struct Invalidation {
+pub(crate) struct Invalidation {
     /// The key of the MR.
-    pub(super) key: u32,
+    pub(crate) key: u32,
     /// True for the first MR of a memory region. The device must execute all Reads into the memory
     /// region before this invalidation.
-    pub(super) is_first: bool,
+    pub(crate) is_first: bool,
 }
 
 /// Returns a random page-aligned address for an MR, which no peer can guess. It is in the lower

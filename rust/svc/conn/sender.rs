@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The account of a connection: its credits, and the pages and counters of its Replies.
+//! The sender of a connection: what it keeps beside its send queue, the credits and the numbers of its
+//! Replies.
 //!
-//! The lock of the send queue protects the account, because a Reply takes that lock in any case.
-//! What threads read without the lock is in the [`Ledger`]. Nothing here sleeps, takes a lock or
+//! The lock of the send queue protects the sender, because a Reply takes that lock in any case.
+//! What threads read without the lock is in the [`Published`]. Nothing here sleeps, takes a lock or
 //! frees memory.
 
 use super::{
-    ledger::Ledger,
+    published::Published,
     space::Space,
     work::Work, //
 };
@@ -25,23 +26,23 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::chain::Chain;
+use rdma::send::chain::Chain;
 use svcrdma_proto::credits::{
     Credits,
     Unasked, //
 };
 
-/// The account of a connection.
-pub(crate) struct Account {
+/// The sender of a connection.
+pub(crate) struct Sender {
     credits: Credits,
-    ledger: Arc<Ledger>,
+    published: Arc<Published>,
     /// Replies that were queued since the last look for surplus contexts.
     replies: usize,
 }
 
-/// The state of an account, for debugfs.
+/// The credits of a connection, for debugfs.
 #[derive(Default)]
-pub(crate) struct Balance {
+pub(crate) struct CreditState {
     /// Received Calls.
     pub(crate) calls: u64,
     /// Calls whose Reply was not posted.
@@ -63,8 +64,8 @@ pub(crate) struct Granted {
     pub(crate) needs_buffers: bool,
 }
 
-impl Account {
-    /// Creates the account of a connection that gets at most `limit` credits, and its ledger. May
+impl Sender {
+    /// Creates the sender of a connection that gets at most `limit` credits, and its published numbers. May
     /// sleep.
     ///
     /// # Errors
@@ -74,27 +75,27 @@ impl Account {
         limit: u32,
         space: Space,
         counters: Arc<Counters>,
-    ) -> Result<(Self, Arc<Ledger>)> {
+    ) -> Result<(Self, Arc<Published>)> {
         let (credits, arrivals) = Credits::new(limit);
         let tally = Enrolled::new(counters)?;
-        let ledger = Ledger::new(arrivals, credits.allowed(), space, tally);
-        let ledger = Arc::new(ledger, GFP_KERNEL)?;
-        let account = Self {
+        let published = Published::new(arrivals, credits.allowed(), space, tally);
+        let published = Arc::new(published, GFP_KERNEL)?;
+        let sender = Self {
             credits,
-            ledger: ledger.clone(),
+            published: published.clone(),
             replies: 0,
         };
-        Ok((account, ledger))
+        Ok((sender, published))
     }
 
     /// Counts a Reply that is queued next, and gives it its grant, which is no more than posted
     /// buffers back.
     #[inline]
     pub(crate) fn grant(&mut self, reply: &mut Reply) -> Granted {
-        self.ledger.space.take(reply.pages());
+        self.published.space.take(reply.pages());
         self.replies = self.replies.wrapping_add(1);
-        self.ledger.tally.replies.add(1);
-        let arrivals = self.ledger.arrivals();
+        self.published.tally.replies.add(1);
+        let arrivals = self.published.arrivals();
         let credits = self.credits.on_reply(arrivals, reply.most_credits);
         reply.set_credits(credits);
         Granted {
@@ -108,28 +109,31 @@ impl Account {
     pub(crate) fn on_built(&mut self, reply: &Reply) {
         if reply.has_credit {
             self.credits.on_posted(reply.granted);
-            self.ledger.allowed.set(self.credits.allowed());
+            self.published.allowed.set(self.credits.allowed());
         }
         if reply.written() > 0 {
-            self.ledger.tally.write_bytes.add(reply.written().into());
+            self.published.tally.write_bytes.add(reply.written().into());
         }
-        self.ledger.tally.latency.server.count(reply.received);
+        self.published.tally.latency.server.count(reply.received);
         reply.note_posted();
     }
 
     /// Ends a Call that gets no Reply.
     pub(crate) fn on_end(&mut self) {
         self.credits.on_end();
-        self.ledger.allowed.set(self.credits.allowed());
+        self.published.allowed.set(self.credits.allowed());
     }
 
     /// Counts the work requests of a chain that is posted next.
     #[inline]
     pub(crate) fn on_posted(&mut self, chain: &Chain<'_, '_>) {
         // CAST: At most the depth of the queue.
-        self.ledger.tally.work_requests.add(chain.len() as u64);
+        self.published.tally.work_requests.add(chain.len() as u64);
         if chain.bytes_read() > 0 {
-            self.ledger.tally.read_bytes.add(chain.bytes_read().into());
+            self.published
+                .tally
+                .read_bytes
+                .add(chain.bytes_read().into());
         }
     }
 
@@ -146,17 +150,17 @@ impl Account {
 
     #[inline]
     fn on_completed(&mut self, reply: KBox<Reply>) -> Option<KBox<Reply>> {
-        self.ledger.space.put(reply.pages());
-        self.ledger.tally.latency.sends.count(reply.posted());
+        self.published.space.put(reply.pages());
+        self.published.tally.latency.sends.count(reply.posted());
         if reply.kind() != Kind::Reply || reply.holds_pages() {
             return Some(reply);
         }
-        self.ledger.contexts.put(reply)
+        self.published.contexts.put(reply)
     }
 
     /// Releases `pages` pages of a Reply or a callback that was flushed.
     pub(crate) fn release(&mut self, pages: i32) {
-        self.ledger.space.put(pages);
+        self.published.space.put(pages);
     }
 
     /// Counts a message that costs no credit and matches no waiting callback.
@@ -165,26 +169,26 @@ impl Account {
     ///
     /// [`Unasked`] if the client has sent too many of them.
     pub(crate) fn on_unasked(&mut self) -> Result<(), Unasked> {
-        self.credits.on_unasked(self.ledger.arrivals())
+        self.credits.on_unasked(self.published.arrivals())
     }
 
     /// Returns the number of idle contexts that exceed the Replies since the last call, and gives
     /// the pages back that no Reply holds. An idle connection so keeps neither.
     pub(crate) fn trim(&mut self) -> usize {
-        self.ledger.space.trim();
+        self.published.space.trim();
         let replies = core::mem::replace(&mut self.replies, 0);
-        self.ledger.contexts.count().saturating_sub(replies)
+        self.published.contexts.count().saturating_sub(replies)
     }
 
     /// Returns the number of credits that should be backed.
     pub(crate) fn wanted(&mut self) -> u32 {
-        self.credits.wanted(self.ledger.arrivals())
+        self.credits.wanted(self.published.arrivals())
     }
 
     /// Looks at the client, see [`Credits::look`]. Returns the number of credits that should be
     /// backed.
     pub(crate) fn look(&mut self) -> u32 {
-        self.credits.look(self.ledger.arrivals())
+        self.credits.look(self.published.arrivals())
     }
 
     /// Returns the number of credits that are backed.
@@ -197,11 +201,11 @@ impl Account {
         self.credits.set_backed(backed);
     }
 
-    /// Returns the state of the account.
-    pub(crate) fn balance(&self) -> Balance {
-        Balance {
-            calls: self.ledger.calls(),
-            unanswered: self.credits.unanswered(self.ledger.arrivals()),
+    /// Returns the present credits.
+    pub(crate) fn credit_state(&self) -> CreditState {
+        CreditState {
+            calls: self.published.calls(),
+            unanswered: self.credits.unanswered(self.published.arrivals()),
             granted: self.credits.grant(),
             held: self.credits.held(),
             backed: self.credits.backed(),

@@ -6,13 +6,15 @@
 
 use crate::{
     device::Pd,
-    receive_buffer::{
-        Buffer,
-        Receiver,
-        State, //
+    recv::{
+        buffer::{
+            Buffer,
+            Receiver,
+            State, //
+        },
+        chain::ReceiveChain,
+        returns::Returned, //
     },
-    receive_chain::ReceiveChain,
-    receive_returns::Returned, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -25,7 +27,7 @@ use svcrdma_proto::receives::{
 };
 
 /// The receive queue that buffers are posted to.
-pub(super) enum Queue {
+pub(crate) enum Queue {
     /// No queue pair has taken the pool yet.
     None,
     /// The receive queue of this queue pair, and the receiver of its messages. The queue pair closes
@@ -35,20 +37,20 @@ pub(super) enum Queue {
     Closed,
 }
 
-/// The fields of [`ReceivePool`](crate::receive_pool::ReceivePool) protected by its spinlock.
-pub(super) struct Inner<S: State> {
-    pub(super) queue: Queue,
+/// The fields of [`ReceivePool`](crate::recv::pool::ReceivePool) protected by its spinlock.
+pub(crate) struct Inner<S: State> {
+    pub(crate) queue: Queue,
     /// The protection domain that buffers are mapped for, until the queue pair is destroyed.
-    pub(super) pd: Option<Arc<Pd>>,
-    pub(super) supply: Supply,
+    pub(crate) pd: Option<Arc<Pd>>,
+    pub(crate) supply: Supply,
     /// Buffers that were posted so far; wraps around.
-    pub(super) posted: u32,
+    pub(crate) posted: u32,
     /// All mapped buffers, in any state.
-    pub(super) table: KVec<NonNull<Buffer<S>>>,
+    pub(crate) table: KVec<NonNull<Buffer<S>>>,
     /// Waiting buffers.
-    pub(super) chain: ReceiveChain<S>,
+    pub(crate) chain: ReceiveChain<S>,
     /// Spare buffers.
-    pub(super) spare: ReceiveChain<S>,
+    pub(crate) spare: ReceiveChain<S>,
 }
 
 // SAFETY: The buffers that the pointers refer to belong to the pool, and their content is `Send`.
@@ -58,7 +60,7 @@ unsafe impl<S: State> Send for Inner<S> {}
 
 impl<S: State> Inner<S> {
     /// Creates the state of a pool without buffers, for up to `max` buffers. May sleep.
-    pub(super) fn new(pd: &Arc<Pd>, max: usize) -> Result<Self> {
+    pub(crate) fn new(pd: &Arc<Pd>, max: usize) -> Result<Self> {
         Ok(Self {
             queue: Queue::None,
             pd: Some(pd.clone()),
@@ -75,7 +77,7 @@ impl<S: State> Inner<S> {
     /// # Safety
     ///
     /// `buffer` is live, is in no table, and nobody else uses it.
-    pub(super) unsafe fn add(&mut self, buffer: NonNull<Buffer<S>>) -> bool {
+    pub(crate) unsafe fn add(&mut self, buffer: NonNull<Buffer<S>>) -> bool {
         let index = self.table.len();
         let is_open = matches!(self.queue, Queue::Open(..));
         if !is_open || self.table.push_within_capacity(buffer).is_err() {
@@ -91,7 +93,7 @@ impl<S: State> Inner<S> {
     /// # Safety
     ///
     /// `buffer` is in the table, in no list, and nobody else uses it.
-    pub(super) unsafe fn wait(&mut self, buffer: NonNull<Buffer<S>>) {
+    pub(crate) unsafe fn wait(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: By the safety requirements of this function. Buffers in the table are live.
         unsafe { self.chain.push(buffer) };
         self.supply.on_made();
@@ -104,7 +106,7 @@ impl<S: State> Inner<S> {
     /// - `qp` is live.
     /// - The buffers are in the table, in no list, and nobody else uses them. They are mapped for the
     ///   device of `qp`.
-    pub(super) unsafe fn take_back(&mut self, returned: Returned<S>, qp: NonNull<bindings::ib_qp>) {
+    pub(crate) unsafe fn take_back(&mut self, returned: Returned<S>, qp: NonNull<bindings::ib_qp>) {
         for buffer in returned {
             // SAFETY: By the safety requirements of this function.
             unsafe { (*buffer.as_ptr()).lent = false };
@@ -124,7 +126,7 @@ impl<S: State> Inner<S> {
     /// # Safety
     ///
     /// `buffer` is in the table, whose buffers are live. The caller holds the lock of the pool.
-    pub(super) unsafe fn remove(&mut self, buffer: NonNull<Buffer<S>>) {
+    pub(crate) unsafe fn remove(&mut self, buffer: NonNull<Buffer<S>>) {
         // SAFETY: The buffer is live by the safety requirements of this function. `index` changes
         // only under the lock, which the caller holds.
         let index = unsafe { (*buffer.as_ptr()).index };

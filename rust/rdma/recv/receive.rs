@@ -4,13 +4,13 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::{
-    receive_buffer::{
+use crate::recv::{
+    buffer::{
         Buffer,
-        State,
-        RECEIVE_SIZE, //
+        State, //
+        RECEIVE_SIZE,
     },
-    receive_pool::ReceivePool, //
+    pool::ReceivePool, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -27,7 +27,7 @@ use support::context::Context;
 ///
 /// A [`Handler`](crate::handler::Handler) gets it, and may keep it or pass it to another thread. It
 /// dereferences to the data of type `S`. Dropping it resets that data and gives the buffer back to
-/// its [`ReceivePool`](crate::receive_pool::ReceivePool), which posts it again, in any process
+/// its [`ReceivePool`], which posts it again, in any process
 /// context and without sleeping. A `Receive` may outlive its connection; its buffer is then freed
 /// when it is dropped.
 ///
@@ -49,7 +49,7 @@ impl<S: State> Receive<S> {
     /// - `device` is registered, and `buffer` is mapped for it.
     /// - `buffer` was posted. The caller handles its completion, and nobody else uses the buffer.
     #[inline]
-    pub(super) unsafe fn complete(
+    pub(crate) unsafe fn complete(
         buffer: NonNull<Buffer<S>>,
         device: *mut bindings::ib_device,
     ) -> Self {
@@ -71,7 +71,7 @@ impl<S: State> Receive<S> {
     /// Sets the length of the message to `len` bytes, [`RECEIVE_SIZE`] at most. The device has
     /// written these bytes.
     #[inline]
-    pub(super) fn set_len(&mut self, len: usize) {
+    pub(crate) fn set_len(&mut self, len: usize) {
         // SAFETY: The buffer belongs to this value by the type invariant.
         unsafe { (*self.buffer.as_ptr()).len = len.min(RECEIVE_SIZE) };
     }

@@ -38,16 +38,18 @@ use crate::{
     },
     completion::Completion,
     handler::Handler,
-    progress::{
-        Age,
-        Load, //
-    },
     qp::Qp,
-    send_inner::{
-        Gate,
-        Inner, //
+    send::{
+        inner::{
+            Gate,
+            Inner, //
+        },
+        progress::{
+            Age,
+            Load, //
+        },
+        work::Work, //
     },
-    work::Work, //
 };
 use kernel::{
     new_spinlock,
@@ -62,7 +64,7 @@ use support::{
     ring::Refused, //
 };
 
-pub use crate::send_inner::Stop;
+pub use crate::send::inner::Stop;
 
 /// The capacity of a [`SendQueue`].
 pub struct Size {

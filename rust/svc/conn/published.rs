@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ledger of a connection: what its threads share without the lock of the send queue.
+//! Published numbers of a connection: what its threads read without the lock of the send queue.
 //!
-//! The endpoint and the [`Account`](super::account::Account), which that lock protects, share the
-//! ledger. Each of its numbers is changed by one thread at a time, because a lock or a worker
+//! The endpoint and the [`Sender`](super::sender::Sender), which that lock protects, share them. Each
+//! of the numbers is changed by one thread at a time, because a lock or a worker
 //! serialises the changes, and is read by others without a lock.
 //!
 //! # Context
@@ -28,8 +28,8 @@ use svcrdma_proto::credits::{
 /// The most idle reply contexts of a connection.
 const MAX_CONTEXTS: usize = 24;
 
-/// The ledger of a connection.
-pub(crate) struct Ledger {
+/// The published numbers of a connection.
+pub(crate) struct Published {
     /// Calls that have arrived, and the credits that the last one has asked for. The worker of the
     /// Receive completion queue changes them.
     calls: Figure<u64>,
@@ -48,8 +48,8 @@ pub(crate) struct Ledger {
     pub(crate) timer: Timer,
 }
 
-impl Ledger {
-    /// Creates the ledger of a connection without Calls, whose client may send `allowed` Calls before
+impl Published {
+    /// Creates the numbers of a connection without Calls, whose client may send `allowed` Calls before
     /// the first Reply.
     pub(super) fn new(arrivals: Arrivals, allowed: u32, space: Space, tally: Enrolled) -> Self {
         Self {

@@ -9,7 +9,7 @@
 
 use crate::{
     device::Pd,
-    dma::Direction, //
+    mem::dma::Direction, //
 };
 use core::cell::Cell;
 use kernel::{
@@ -32,7 +32,7 @@ const MAX_PAGES: usize = u32::MAX as usize / PAGE_SIZE;
 /// - These segments have `pages` pages altogether, fewer than 2^32 bytes.
 /// - The first `entries` entries of `list` have to be unmapped for `target`.
 /// - `segments` and `list` have room for `room` entries each.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     target: Option<(Arc<Pd>, Direction)>,
     segments: KVVec<bindings::ib_sge>,
     count: usize,
@@ -57,15 +57,15 @@ struct Position {
 }
 
 /// Mapped memory: the segments that a range of bytes begins in.
-pub(super) struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The segments, which are not empty.
-    pub(super) segments: &'a [bindings::ib_sge],
+    pub(crate) segments: &'a [bindings::ib_sge],
     /// Bytes of the first segment that do not belong to the range.
-    pub(super) before: usize,
+    pub(crate) before: usize,
     /// Bytes of the last segment that do not belong to the range.
-    pub(super) behind: usize,
+    pub(crate) behind: usize,
     /// Bytes of the range.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 /// A segment of no bytes.
@@ -81,7 +81,7 @@ impl Mapping {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn with_capacity(pages: usize) -> Result<Self> {
+    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
         let mut segments = KVVec::with_capacity(pages, GFP_KERNEL)?;
         for _ in 0..pages {
             segments.push(NO_SEGMENT, GFP_KERNEL)?;
@@ -101,26 +101,26 @@ impl Mapping {
 
     /// Returns true if pages are mapped.
     #[inline]
-    pub(super) fn is_some(&self) -> bool {
+    pub(crate) fn is_some(&self) -> bool {
         self.target.is_some()
     }
 
     /// Returns true if pages are mapped for `pd` and in this direction.
     #[inline]
-    pub(super) fn is_for(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
+    pub(crate) fn is_for(&self, pd: &Arc<Pd>, direction: Direction) -> bool {
         let fits = |(p, d): &(Arc<Pd>, Direction)| p.is(pd) && *d == direction;
         self.target.as_ref().is_some_and(fits)
     }
 
     /// Returns the segments, in the order of the pages. Each consists of whole pages.
     #[inline]
-    pub(super) fn segments(&self) -> &[bindings::ib_sge] {
+    pub(crate) fn segments(&self) -> &[bindings::ib_sge] {
         self.segments.get(..self.count).unwrap_or(&[])
     }
 
     /// Returns the number of pages in all segments.
     #[inline]
-    pub(super) fn pages(&self) -> usize {
+    pub(crate) fn pages(&self) -> usize {
         self.pages
     }
 
@@ -138,7 +138,7 @@ impl Mapping {
     /// - Nothing is mapped.
     /// - Until [`Self::unmap`] the pages stay valid.
     /// - With [`Direction::FromDevice`], nobody else uses the pages until then.
-    pub(super) unsafe fn map(
+    pub(crate) unsafe fn map(
         &mut self,
         pd: Arc<Pd>,
         pages: &[*mut bindings::page],
@@ -183,7 +183,7 @@ impl Mapping {
     ///
     /// No posted work request names the mapped memory.
     #[inline]
-    pub(super) unsafe fn unmap(&mut self) {
+    pub(crate) unsafe fn unmap(&mut self) {
         let Some((pd, direction)) = self.target.take() else {
             return;
         };
@@ -209,7 +209,7 @@ impl Mapping {
     /// Returns an entry for the `len` bytes from byte `at` of the pages on. Returns `None` if they
     /// are not in the segment that a search has ended in, or if `len` is 0.
     #[inline]
-    pub(super) fn piece(&self, at: usize, len: usize) -> Option<bindings::ib_sge> {
+    pub(crate) fn piece(&self, at: usize, len: usize) -> Option<bindings::ib_sge> {
         let last = self.last.get();
         let end = at.wrapping_add(len);
         if at < last.start || end <= at || end > last.end {
@@ -231,7 +231,7 @@ impl Mapping {
     /// pages.
     ///
     /// A search begins where the last one has ended, so it is short if ranges ascend.
-    pub(super) fn find(&self, at: usize, len: usize, room: usize) -> Option<Run<'_>> {
+    pub(crate) fn find(&self, at: usize, len: usize, room: usize) -> Option<Run<'_>> {
         let goal = at.checked_add(len).filter(|&goal| goal > at)?;
         let first = self.seek(self.last.get(), at)?;
         let (last, segments) = self.extend(first, goal, room)?;
@@ -294,7 +294,7 @@ impl Mapping {
 impl Run<'_> {
     /// Returns true if the range has all bytes of the segments.
     #[inline]
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.before == 0 && self.behind == 0
     }
 }

@@ -2,12 +2,12 @@
 
 //! Returned buffers: a list without a lock.
 //!
-//! A [`Receive`](crate::receive::Receive) that is dropped adds its buffer to the list. The thread
+//! A [`Receive`](crate::recv::receive::Receive) that is dropped adds its buffer to the list. The thread
 //! that completes a batch takes all buffers, under the lock of the pool.
 //!
 //! The kernel's `llist.h` is such a list, but does not count its items.
 
-use crate::receive_buffer::{
+use crate::recv::buffer::{
     Buffer,
     State, //
 };
@@ -37,7 +37,7 @@ const CLOSED: usize = COUNT;
 
 /// Aligns a buffer so that the bits of `COUNT` are zero in its address.
 #[repr(align(64))]
-pub(super) struct Aligned;
+pub(crate) struct Aligned;
 
 /// A list of buffers, linked by their field `below`.
 ///
@@ -45,25 +45,25 @@ pub(super) struct Aligned;
 ///
 /// The head is `CLOSED`, or null, or points to the first buffer, with the number of buffers in the
 /// bits of `COUNT`. The buffers are live, and nobody else uses them.
-pub(super) struct Returns<S: State> {
+pub(crate) struct Returns<S: State> {
     head: AtomicPtr<Buffer<S>>,
 }
 
 /// The list takes no more buffers.
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 /// The buffers of a list. Those that are left when it is dropped are forgotten.
 ///
 /// # Invariants
 ///
 /// `first` is null, or points to a live buffer that nobody else uses, and so on with `below`.
-pub(super) struct Returned<S: State> {
+pub(crate) struct Returned<S: State> {
     first: *mut Buffer<S>,
 }
 
 impl<S: State> Returns<S> {
     /// Creates an empty list.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         // INVARIANT: There is no buffer.
         Self {
             head: AtomicPtr::new(null_mut()),
@@ -83,7 +83,7 @@ impl<S: State> Returns<S> {
     /// `buffer` is live, is in no list, and nobody else uses it. The caller gives it up if it is
     /// added.
     #[inline]
-    pub(super) unsafe fn push<R>(
+    pub(crate) unsafe fn push<R>(
         &self,
         buffer: NonNull<Buffer<S>>,
         batch: u32,
@@ -114,7 +114,7 @@ impl<S: State> Returns<S> {
     }
 
     /// Takes all buffers. The caller holds the lock of the pool, and the list is not closed.
-    pub(super) fn take(&self) -> Returned<S> {
+    pub(crate) fn take(&self) -> Returned<S> {
         // Acquire pairs with the Release of all pushes since the last time, as they are part of one
         // release sequence.
         Returned::of(self.head.swap(null_mut(), Acquire))
@@ -122,7 +122,7 @@ impl<S: State> Returns<S> {
 
     /// Closes the list, and takes all buffers. The caller holds the lock of the pool, and the list
     /// is not closed.
-    pub(super) fn close(&self) -> Returned<S> {
+    pub(crate) fn close(&self) -> Returned<S> {
         // INVARIANT: The list is closed.
         Returned::of(self.head.swap(without_provenance_mut(CLOSED), AcqRel))
     }

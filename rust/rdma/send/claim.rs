@@ -2,20 +2,20 @@
 
 //! Claims: which work uses a memory region.
 
-use crate::memory_region::MemoryRegion;
+use crate::mem::memory_region::MemoryRegion;
 use core::ptr::NonNull;
 
 /// The claim of a piece of work on the memory region that its work requests register, if any.
 ///
-/// A [`Chain`](crate::chain::Chain) takes memory regions for a claim. A
-/// [`SendQueue`](crate::send_queue::SendQueue) keeps the claim beside the work, and completes it
+/// A [`Chain`](crate::send::chain::Chain) takes memory regions for a claim. A
+/// [`SendQueue`](crate::send::queue::SendQueue) keeps the claim beside the work, and completes it
 /// when the work has completed. This is the only way in which a memory region becomes idle again.
 ///
 /// # Invariants
 ///
 /// - The memory region is borrowed by the chains of the work that the claim belongs to.
 /// - If `is_invalidated`, the chains of the work invalidate each MR that they register.
-pub(super) struct Claim {
+pub(crate) struct Claim {
     memory_region: Option<NonNull<MemoryRegion>>,
     is_invalidated: bool,
 }
@@ -27,7 +27,7 @@ unsafe impl Send for Claim {}
 impl Claim {
     /// Returns the claim of work that is not posted yet.
     #[inline]
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         // INVARIANT: No MR is registered.
         Self {
             memory_region: None,
@@ -37,7 +37,7 @@ impl Claim {
 
     /// Claims `memory_region`, which the caller's chain borrows. Returns false if the work has
     /// claimed another memory region, or if other work has registered MRs of `memory_region`.
-    pub(super) fn take(&mut self, memory_region: &MemoryRegion) -> bool {
+    pub(crate) fn take(&mut self, memory_region: &MemoryRegion) -> bool {
         let this = NonNull::from(memory_region);
         if self.memory_region.is_none() && memory_region.is_idle() {
             // INVARIANT: The caller's chain borrows the memory region. No MR of it is registered.
@@ -48,19 +48,19 @@ impl Claim {
 
     /// Notes that a chain of the work registers an MR.
     #[inline]
-    pub(super) fn on_registration(&mut self) {
+    pub(crate) fn on_registration(&mut self) {
         self.is_invalidated = false;
     }
 
     /// Notes that the chains of the work invalidate each MR that they register.
     #[inline]
-    pub(super) fn on_all_invalidated(&mut self) {
+    pub(crate) fn on_all_invalidated(&mut self) {
         self.is_invalidated = true;
     }
 
     /// Returns true if the chains of the work invalidate each MR that they register.
     #[inline]
-    pub(super) fn is_invalidated(&self) -> bool {
+    pub(crate) fn is_invalidated(&self) -> bool {
         self.is_invalidated
     }
 
@@ -72,7 +72,7 @@ impl Claim {
     /// - The work that owns the memory region has not changed since they were built, and is not
     ///   dropped yet.
     #[inline]
-    pub(super) unsafe fn complete(&self) {
+    pub(crate) unsafe fn complete(&self) {
         let Some(memory_region) = self.memory_region.filter(|_| self.is_invalidated) else {
             return;
         };

@@ -2,19 +2,19 @@
 
 //! Receive buffers: a page each, the work request that posts it, and data of the ULP.
 //!
-//! A buffer belongs to one [`ReceivePool`](crate::receive_pool::ReceivePool) as long as it exists.
+//! A buffer belongs to one [`ReceivePool`](crate::recv::pool::ReceivePool) as long as it exists.
 //! The pool tracks if a buffer is posted, waits, is spare, or is lent to a
-//! [`Receive`](crate::receive::Receive); the buffer itself records only `lent`.
+//! [`Receive`](crate::recv::receive::Receive); the buffer itself records only `lent`.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     device::Pd,
-    dma::{
-        map_page,
-        Direction, //
+    mem::dma::{
+        map_page, //
+        Direction,
     },
-    receive_returns::Aligned, //
+    recv::returns::Aligned, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -35,21 +35,21 @@ use support::page::{
 /// It is made once with the buffer and reused for each message, so receiving allocates nothing.
 pub trait State: Default + Send + 'static {
     /// Drops the data of the last message, before the buffer is posted again. Called when a
-    /// [`Receive`](crate::receive::Receive) is dropped, in the context of that: it must not sleep.
+    /// [`Receive`](crate::recv::receive::Receive) is dropped, in the context of that: it must not sleep.
     /// The buffer may be freed instead of posted, so dropping the data after a reset must not sleep
     /// either.
     fn reset(&mut self);
 }
 
 /// The function that the RDMA core calls for the completion of a Receive.
-pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
+pub(crate) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
 /// The receiver of the messages of a queue pair.
 #[derive(Clone, Copy)]
-pub(super) struct Receiver {
-    pub(super) done: Done,
+pub(crate) struct Receiver {
+    pub(crate) done: Done,
     /// The context of the queue pair.
-    pub(super) context: *const c_void,
+    pub(crate) context: *const c_void,
 }
 
 /// Bytes of a Receive buffer. A longer message ends its connection with an error.
@@ -63,36 +63,36 @@ pub const RECEIVE_SIZE: usize = PAGE_SIZE;
 /// buffer is posted, or the `Receive` while it is lent. `cqe`, `pool`, `context`, `start` and `sge`
 /// do not change.
 #[repr(C)]
-pub(super) struct Buffer<S: State> {
+pub(crate) struct Buffer<S: State> {
     /// Identifies the buffer in a completion. The first field, so that a pointer to it points to
     /// the buffer.
     cqe: bindings::ib_cqe,
     /// The `ReceivePool<S>` that the buffer belongs to, and to which it has a reference of its own.
-    pub(super) pool: *const c_void,
+    pub(crate) pool: *const c_void,
     /// The context of the queue pair that it is made for.
-    pub(super) context: *const c_void,
+    pub(crate) context: *const c_void,
     page: FreshPage,
     /// The address of the page.
-    pub(super) start: *mut u8,
+    pub(crate) start: *mut u8,
     /// The work request that posts the buffer; refers to `cqe` and `sge`.
-    pub(super) wr: bindings::ib_recv_wr,
+    pub(crate) wr: bindings::ib_recv_wr,
     /// The DMA address of the page, and its length.
-    pub(super) sge: bindings::ib_sge,
+    pub(crate) sge: bindings::ib_sge,
     /// The index in the pool's table, or [`Self::NOWHERE`].
-    pub(super) index: usize,
+    pub(crate) index: usize,
     /// The length of the message in bytes.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// True if the buffer belongs to a `Receive`, or is returned and the pool has not taken it.
-    pub(super) lent: bool,
+    pub(crate) lent: bool,
     /// The next buffer in the list of returned buffers.
-    pub(super) below: *mut Self,
-    pub(super) state: S,
+    pub(crate) below: *mut Self,
+    pub(crate) state: S,
     _aligned: [Aligned; 0],
 }
 
 impl<S: State> Buffer<S> {
     /// The index of a buffer that is not in the table.
-    pub(super) const NOWHERE: usize = usize::MAX;
+    pub(crate) const NOWHERE: usize = usize::MAX;
 
     /// Allocates a buffer for the `ReceivePool<S>` at `pool`, and maps it for `pd`. The pool frees
     /// the buffer, and takes the reference to itself out before. `receiver` handles its completions. May sleep.
@@ -106,7 +106,7 @@ impl<S: State> Buffer<S> {
     /// - `pool` comes from `Arc::into_raw` of an `Arc<ReceivePool<S>>`. The buffer gets that
     ///   reference, unless this returns an error.
     /// - The function of `receiver` is for completions of `Buffer<S>`.
-    pub(super) unsafe fn new(
+    pub(crate) unsafe fn new(
         pool: *const c_void,
         pd: &Pd,
         receiver: Receiver,
@@ -158,7 +158,7 @@ impl<S: State> Buffer<S> {
     ///
     /// - `buffer` is live and not posted.
     /// - It is mapped for `pd`. The caller treats it as unmapped afterwards.
-    pub(super) unsafe fn unmap(buffer: NonNull<Self>, pd: &Pd) {
+    pub(crate) unsafe fn unmap(buffer: NonNull<Self>, pd: &Pd) {
         // SAFETY: By the safety requirements of this function; `addr` does not change.
         let addr = unsafe { (*buffer.as_ptr()).sge.addr };
         // SAFETY: `addr` is mapped for `pd` by the safety requirements of this function. A sync
@@ -172,7 +172,7 @@ impl<S: State> Buffer<S> {
     ///
     /// - `qp` is live.
     /// - `buffer` is live, is mapped for the device of `qp`, and nobody uses it.
-    pub(super) unsafe fn sync_for_device(buffer: NonNull<Self>, qp: NonNull<bindings::ib_qp>) {
+    pub(crate) unsafe fn sync_for_device(buffer: NonNull<Self>, qp: NonNull<bindings::ib_qp>) {
         // SAFETY: By the safety requirements of this function; `addr` does not change.
         let (device, addr) = unsafe { ((*qp.as_ptr()).device, (*buffer.as_ptr()).sge.addr) };
         // SAFETY: The page is mapped for `device` by the safety requirements of this function.

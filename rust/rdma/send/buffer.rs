@@ -6,10 +6,10 @@
 
 use crate::{
     device::Pd,
-    dma::{
+    mem::dma::{
         map_page,
-        unmap_page,
-        Direction, //
+        unmap_page, //
+        Direction,
     },
 };
 use core::ptr::NonNull;
@@ -26,7 +26,7 @@ use support::page::{
 /// A page that a message is sent from. It holds the transport header and small payloads.
 ///
 /// The page is mapped when the buffer is made and stays mapped: each Send only syncs it. The owner
-/// is the ULP; [`Work`](crate::work::Work) that uses the buffer owns it while it is posted.
+/// is the ULP; [`Work`](crate::send::work::Work) that uses the buffer owns it while it is posted.
 ///
 /// # Invariants
 ///
@@ -81,7 +81,7 @@ impl SendBuffer {
     /// address and their number, or `None` if the buffer is mapped for another protection domain.
     /// Does not sleep.
     #[inline]
-    pub(super) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
+    pub(crate) fn sync(&self, pd: &Arc<Pd>, len: usize) -> Option<(u64, usize)> {
         if !self.pd.is(pd) {
             return None;
         }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | waiting | the chain of buffers to post | posted, once the chain is posted |
 //! | posted | the receive queue of the queue pair | lent, when its Receive completes |
-//! | lent | a [`Receive`](crate::receive::Receive) | returned, when that is dropped |
+//! | lent | a [`Receive`](crate::recv::receive::Receive) | returned, when that is dropped |
 //! | returned | the list of returned buffers | waiting or spare, when a batch was returned |
 //! | spare | the list of spare buffers | waiting, if needed; freed by [`ReceivePool::trim`] |
 //!
@@ -32,19 +32,21 @@
 
 use crate::{
     device::Pd,
-    receive_budget::Budget,
-    receive_buffer::{
-        Buffer,
-        Receiver,
-        State, //
-    },
-    receive_inner::{
-        Inner,
-        Queue, //
-    },
-    receive_returns::{
-        Closed,
-        Returns, //
+    recv::{
+        budget::Budget,
+        buffer::{
+            Buffer,
+            Receiver,
+            State, //
+        },
+        inner::{
+            Inner,
+            Queue, //
+        },
+        returns::{
+            Closed,
+            Returns, //
+        },
     },
 };
 use core::ptr::NonNull;
@@ -63,7 +65,7 @@ use support::{
 };
 
 /// A buffer that nobody else uses, and the protection domain that it is mapped for.
-pub(super) type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
+pub(crate) type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 
 /// The Receive buffers of one connection.
 ///
@@ -112,14 +114,14 @@ pub(super) type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 #[pin_data]
 pub struct ReceivePool<S: State> {
     #[pin]
-    pub(super) inner: SpinLock<Inner<S>>,
+    pub(crate) inner: SpinLock<Inner<S>>,
     /// The returned buffers. Closed once the queue pair is destroyed.
-    pub(super) returns: Returns<S>,
+    pub(crate) returns: Returns<S>,
     /// Returned buffers that are taken together. Changed under the lock.
     batch: Figure<u32>,
     /// Receives that have completed; wraps around. The worker of the completion queue counts them.
-    pub(super) completed: Figure<u32>,
-    pub(super) budget: Arc<Budget>,
+    pub(crate) completed: Figure<u32>,
+    pub(crate) budget: Arc<Budget>,
     /// The largest number of buffers.
     max: usize,
 }
@@ -280,7 +282,7 @@ impl<S: State> ReceivePool<S> {
     }
 
     /// Returns true if buffers are mapped for `pd`.
-    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+    pub(crate) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         let inner = self.inner.lock();
         inner.pd.as_ref().is_some_and(|ours| ours.is(pd))
     }
@@ -295,7 +297,7 @@ impl<S: State> ReceivePool<S> {
     /// - [`Self::close`] is called before it is destroyed.
     /// - `receiver` is the context of `qp`, and handles completions of a `Buffer<S>` that was posted to
     ///   `qp`.
-    pub(super) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, receiver: Receiver) -> bool {
+    pub(crate) unsafe fn open(&self, qp: NonNull<bindings::ib_qp>, receiver: Receiver) -> bool {
         let mut inner = self.inner.lock();
         let is_free = matches!(inner.queue, Queue::None);
         if is_free {
@@ -305,14 +307,14 @@ impl<S: State> ReceivePool<S> {
     }
 
     /// Stops posting. Waits for the lock, so nothing is being posted when it returns.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.inner.lock().queue = Queue::Closed;
     }
 
     /// Notes that the Receive of a buffer has completed. Only the worker of the completion queue
     /// calls this, which handles one completion at a time.
     #[inline]
-    pub(super) fn on_completed(&self) {
+    pub(crate) fn on_completed(&self) {
         self.completed.add(1);
     }
 
@@ -323,7 +325,7 @@ impl<S: State> ReceivePool<S> {
     ///
     /// `buffer` is a live buffer of a `ReceivePool<S>`, is `lent`, and nobody else uses it.
     #[inline]
-    pub(super) unsafe fn recycle(buffer: NonNull<Buffer<S>>) {
+    pub(crate) unsafe fn recycle(buffer: NonNull<Buffer<S>>) {
         // SAFETY: The buffer is live, and has a reference to the pool.
         let pool = unsafe { ArcBorrow::from_raw((*buffer.as_ptr()).pool.cast::<Self>()) };
         // Once the buffer is in the list, nothing but this reference keeps the pool.

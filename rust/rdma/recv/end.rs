@@ -6,14 +6,16 @@
 
 use crate::{
     device::Pd,
-    receive_buffer::{
-        Buffer,
-        State, //
-    },
-    receive_chain::ReceiveChain,
-    receive_pool::{
-        Mapped,
-        ReceivePool, //
+    recv::{
+        buffer::{
+            Buffer,
+            State, //
+        },
+        chain::ReceiveChain,
+        pool::{
+            Mapped,
+            ReceivePool, //
+        },
     },
 };
 use core::ptr::NonNull;
@@ -32,7 +34,7 @@ impl<S: State> ReceivePool<S> {
     ///
     /// - The pool is closed.
     /// - Its queue pair is destroyed, and all completions of the queue pair were handled.
-    pub(super) unsafe fn give_back(&self) {
+    pub(crate) unsafe fn give_back(&self) {
         {
             let mut inner = self.inner.lock();
             inner.chain = ReceiveChain::new();
@@ -88,7 +90,7 @@ impl<S: State> ReceivePool<S> {
     /// As for [`Self::recycle`].
     // Out of line: rarely needed.
     #[inline(never)]
-    pub(super) unsafe fn end(buffer: NonNull<Buffer<S>>) {
+    pub(crate) unsafe fn end(buffer: NonNull<Buffer<S>>) {
         let raw = buffer.as_ptr();
         // SAFETY: The buffer is live, and has a reference to the pool.
         let pool = Arc::from(unsafe { ArcBorrow::from_raw((*raw).pool.cast::<Self>()) });
@@ -118,7 +120,7 @@ impl<S: State> ReceivePool<S> {
     /// - It is mapped for `pd`, or not mapped if `pd` is `None`.
     // Out of line: rarely needed.
     #[inline(never)]
-    pub(super) unsafe fn free(buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
+    pub(crate) unsafe fn free(buffer: NonNull<Buffer<S>>, pd: Option<&Pd>) {
         // SAFETY: The buffer is live, and its reference is taken out once, as the buffer is freed
         // below.
         let pool = unsafe { Arc::from_raw((*buffer.as_ptr()).pool.cast::<Self>()) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress: the work of a [`SendQueue`](crate::send_queue::SendQueue) that has completed, and the
+//! Progress: the work of a [`SendQueue`](crate::send::queue::SendQueue) that has completed, and the
 //! time by which its peer is behind.
 //!
 //! A peer is behind if it serves RDMA Reads, or takes Sends and RDMA Writes, more slowly than at a
@@ -17,7 +17,7 @@ pub struct Amount {
     pub filled: u32,
 }
 
-/// The load of a [`SendQueue`](crate::send_queue::SendQueue).
+/// The load of a [`SendQueue`](crate::send::queue::SendQueue).
 pub struct Load {
     /// Number of posted work requests.
     pub posted: u32,
@@ -40,17 +40,17 @@ pub struct Age {
 }
 
 /// The progress of a `SendQueue`, which protects it with its lock.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Time of creation in milliseconds; times of `pace` count from it.
     since: u64,
     pace: Pace,
     /// Pages that completed RDMA Reads have filled; wraps around.
-    pub(super) filled: u32,
+    pub(crate) filled: u32,
 }
 
 impl Progress {
     /// Creates the progress of a `SendQueue` without work.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             since: uptime(),
             pace: Pace::default(),
@@ -60,7 +60,7 @@ impl Progress {
 
     /// Notes if a completion is awaited from now on.
     #[inline]
-    pub(super) fn set_awaited(&mut self, is_awaited: bool) {
+    pub(crate) fn set_awaited(&mut self, is_awaited: bool) {
         let since = self.since;
         self.pace
             .set_awaited(is_awaited, || uptime().wrapping_sub(since));
@@ -68,25 +68,25 @@ impl Progress {
 
     /// Updates the time by which the peer is behind. `rate` is the minimum rate in bytes per
     /// second.
-    pub(super) fn look(&mut self, rate: u32) {
+    pub(crate) fn look(&mut self, rate: u32) {
         let now = uptime().wrapping_sub(self.since);
         self.pace.look(now, rate);
     }
 
     /// Returns the seconds by which the peer was behind at the last look.
-    pub(super) fn seconds(&self) -> u32 {
+    pub(crate) fn seconds(&self) -> u32 {
         self.pace.seconds()
     }
 
     /// Returns the seconds by which the peer was behind at the last look, less the time that
     /// `bytes` in flight may take at `rate` bytes per second.
-    pub(super) fn behind(&self, bytes: u32, rate: u32) -> u32 {
+    pub(crate) fn behind(&self, bytes: u32, rate: u32) -> u32 {
         self.pace.behind(bytes, rate)
     }
 
     /// Counts a completed piece of work that has moved `amount`.
     #[inline]
-    pub(super) fn count(&mut self, amount: Amount) {
+    pub(crate) fn count(&mut self, amount: Amount) {
         self.pace.complete(amount.bytes);
         self.filled = self.filled.wrapping_add(amount.filled);
     }

@@ -4,17 +4,19 @@
 //! of the send queue by which its work requests complete.
 //!
 //! A queue pair allocates the arrays once and builds all of its chains in them: a driver copies
-//! what it needs while it posts. A [`SendQueue`](crate::send_queue::SendQueue) uses them under its
+//! what it needs while it posts. A [`SendQueue`](crate::send::queue::SendQueue) uses them under its
 //! lock.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
     device::Pd,
-    dma::Direction,
-    mapping::Run,
-    memory_region::MemoryRegion,
-    page_region::PageRegion, //
+    mem::{
+        dma::Direction,
+        mapping::Run,
+        memory_region::MemoryRegion,
+        page_region::PageRegion, //
+    },
 };
 use core::{
     mem::ManuallyDrop,
@@ -28,7 +30,7 @@ use kernel::{
 
 /// A work request of any kind. All kinds begin with a `struct ib_send_wr`.
 #[repr(C)]
-pub(super) union Request {
+pub(crate) union Request {
     wr: ManuallyDrop<bindings::ib_send_wr>,
     rdma: ManuallyDrop<bindings::ib_rdma_wr>,
     reg: ManuallyDrop<bindings::ib_reg_wr>,
@@ -37,7 +39,7 @@ pub(super) union Request {
 impl Request {
     /// Creates a work request that has no fields beside those of `struct ib_send_wr`.
     #[inline]
-    pub(super) fn new(opcode: bindings::ib_wr_opcode) -> Self {
+    pub(crate) fn new(opcode: bindings::ib_wr_opcode) -> Self {
         Self {
             wr: ManuallyDrop::new(Self::plain(opcode)),
         }
@@ -45,7 +47,7 @@ impl Request {
 
     /// Creates an RDMA Read or an RDMA Write.
     #[inline]
-    pub(super) fn rdma(opcode: bindings::ib_wr_opcode, remote_addr: u64, rkey: u32) -> Self {
+    pub(crate) fn rdma(opcode: bindings::ib_wr_opcode, remote_addr: u64, rkey: u32) -> Self {
         let wr = Self::plain(opcode);
         Self {
             rdma: ManuallyDrop::new(bindings::ib_rdma_wr {
@@ -76,7 +78,7 @@ impl Request {
     }
 
     /// Creates a registration of memory.
-    pub(super) fn reg(wr: bindings::ib_reg_wr) -> Self {
+    pub(crate) fn reg(wr: bindings::ib_reg_wr) -> Self {
         Self {
             reg: ManuallyDrop::new(wr),
         }
@@ -84,7 +86,7 @@ impl Request {
 
     /// Returns the part that all kinds begin with.
     #[inline]
-    pub(super) fn common(&mut self) -> &mut bindings::ib_send_wr {
+    pub(crate) fn common(&mut self) -> &mut bindings::ib_send_wr {
         // SAFETY: Each variant of the `repr(C)` union begins with a `struct ib_send_wr`.
         unsafe { &mut self.wr }
     }
@@ -92,11 +94,11 @@ impl Request {
 
 /// A slot of the send queue. A completion identifies its work request by the slot.
 #[repr(C)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// The first field, so that a pointer to it points to the slot.
-    pub(super) cqe: bindings::ib_cqe,
+    pub(crate) cqe: bindings::ib_cqe,
     /// The context of the queue pair.
-    pub(super) context: *const c_void,
+    pub(crate) context: *const c_void,
 }
 
 // SAFETY: The pointer is to a context, which is `Send` and `Sync` (`Handler`).
@@ -111,7 +113,7 @@ unsafe impl Send for Slot {}
 /// - Each work request in `wrs` refers to entries in `sges` or in a page region that the chain
 ///   borrows, to a slot in `slots`, and to the work request behind it, if there is one.
 /// - `slot` is less than the number of slots, unless that is 0.
-pub(super) struct ChainBuffers {
+pub(crate) struct ChainBuffers {
     wrs: KVec<Request>,
     sges: KVec<bindings::ib_sge>,
     slots: KVec<Slot>,
@@ -133,11 +135,11 @@ unsafe impl Send for ChainBuffers {}
 
 /// The scatter/gather entries of a work request.
 #[derive(Clone, Copy)]
-pub(super) struct Entries {
+pub(crate) struct Entries {
     first: *const bindings::ib_sge,
     count: usize,
     /// Bytes of all entries.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 impl Entries {
@@ -162,7 +164,7 @@ impl ChainBuffers {
     /// Allocates room for `wrs` work requests of up to `max_sge` entries each; RDMA Reads have up
     /// to `max_read_sge`. Work requests complete to `slots`, one for each that can be posted. May
     /// sleep.
-    pub(super) fn new(
+    pub(crate) fn new(
         pd: &Arc<Pd>,
         slots: KVec<Slot>,
         wrs: usize,
@@ -187,7 +189,7 @@ impl ChainBuffers {
     /// Removes all work requests and entries. The next work request gets the slot `slot`, which is
     /// less than [`Self::depth`], and those behind it get the slots that follow, in a ring.
     #[inline]
-    pub(super) fn clear(&mut self, slot: usize) {
+    pub(crate) fn clear(&mut self, slot: usize) {
         self.wrs.clear();
         self.sges.clear();
         // INVARIANT: Less than the number of slots, or 0.
@@ -197,75 +199,75 @@ impl ChainBuffers {
 
     /// Returns the index of `slot`, or `None` if it is not one of these slots. Does not read the slot.
     #[inline]
-    pub(super) fn index_of(&self, slot: *const Slot) -> Option<usize> {
+    pub(crate) fn index_of(&self, slot: *const Slot) -> Option<usize> {
         let offset = slot.addr().wrapping_sub(self.slots.as_ptr().addr());
         let index = offset / size_of::<Slot>();
         (index < self.slots.len()).then_some(index)
     }
 
     /// Takes the slots, without which no work request can be added.
-    pub(super) fn take_slots(&mut self) -> KVec<Slot> {
+    pub(crate) fn take_slots(&mut self) -> KVec<Slot> {
         // INVARIANT: `slot` is 0 as there are no slots. The memory of the slots does not move.
         self.slot = 0;
         core::mem::take(&mut self.slots)
     }
 
     /// Returns the number of slots.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.slots.len()
     }
 
     /// Returns the protection domain of the queue pair.
     #[inline]
-    pub(super) fn pd(&self) -> &Arc<Pd> {
+    pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns the number of work requests in the chain.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.wrs.len()
     }
 
     /// Returns true if there is no room for another work request.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.wrs.len() == self.wrs.capacity()
     }
 
     /// Returns the bytes of the RDMA Reads in the chain.
     #[inline]
-    pub(super) fn bytes_read(&self) -> u32 {
+    pub(crate) fn bytes_read(&self) -> u32 {
         self.bytes_read
     }
 
     /// Counts bytes of an RDMA Read.
     #[inline]
-    pub(super) fn count_read(&mut self, bytes: u32) {
+    pub(crate) fn count_read(&mut self, bytes: u32) {
         self.bytes_read = self.bytes_read.saturating_add(bytes);
     }
 
     /// Returns the index of the next entry, at which the next work request begins.
     #[inline]
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.sges.len()
     }
 
     /// Removes the entries from `start` on, which belong to no work request.
-    pub(super) fn truncate(&mut self, start: usize) {
+    pub(crate) fn truncate(&mut self, start: usize) {
         self.sges.truncate(start);
     }
 
     /// Adds a work request whose entries are those from `start` on. The chain must not be full.
     #[inline]
-    pub(super) fn add(&mut self, wr: Request, start: usize) {
+    pub(crate) fn add(&mut self, wr: Request, start: usize) {
         let entries = self.entries(start, 0);
         self.add_with(wr, entries);
     }
 
     /// Adds a work request with `entries`. The chain must not be full.
     #[inline]
-    pub(super) fn add_with(&mut self, mut wr: Request, entries: Entries) {
+    pub(crate) fn add_with(&mut self, mut wr: Request, entries: Entries) {
         let common = wr.common();
         // CAST: A work request has at most `max_sge` entries.
         common.num_sge = entries.count as c_int;
@@ -302,7 +304,7 @@ impl ChainBuffers {
 
     /// Adds an entry for `len` bytes of a send buffer. Returns false if there is no room.
     #[inline]
-    pub(super) fn sge(&mut self, addr: u64, len: usize) -> bool {
+    pub(crate) fn sge(&mut self, addr: u64, len: usize) -> bool {
         let sge = bindings::ib_sge {
             addr,
             // CAST: At most a page.
@@ -318,7 +320,7 @@ impl ChainBuffers {
     /// The sink of a Read is registered memory if the page region has some. Without, there are no
     /// entries if the device needs registered memory.
     #[inline]
-    pub(super) fn entries_for(
+    pub(crate) fn entries_for(
         &mut self,
         page_region: &PageRegion,
         direction: Direction,
@@ -355,7 +357,7 @@ impl ChainBuffers {
 
     /// Adds entries for the beginning of `range` of a page region to those from `start` on, as many
     /// as a Send may have. Returns the number of bytes in them.
-    pub(super) fn add_source(
+    pub(crate) fn add_source(
         &mut self,
         page_region: &PageRegion,
         range: Range<usize>,
@@ -461,7 +463,7 @@ impl ChainBuffers {
     ///
     /// The pointers in it are valid until the chain changes.
     #[inline]
-    pub(super) fn end(&mut self, signal: bool) -> *const bindings::ib_send_wr {
+    pub(crate) fn end(&mut self, signal: bool) -> *const bindings::ib_send_wr {
         let Some(last) = self.wrs.last_mut() else {
             return core::ptr::null();
         };

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A ULP that sends each message back to its peer. It listens on port 20050 of all IPv4 addresses.
+
+use core::{
+    iter::Empty,
+    net::{Ipv4Addr, SocketAddrV4},
+    ops::Range,
+};
+use kernel::sync::{
+    atomic::{AtomicFlag, Relaxed},
+    Arc, ArcBorrow, Mutex, SpinLock,
+};
+use kernel::time::{delay::fsleep, Delta};
+use kernel::workqueue::{self, WorkItem};
+use kernel::{impl_has_work, new_mutex, new_spinlock, new_work, prelude::*};
+use rdma::{
+    client::{
+        Client,
+        Registration, //
+    },
+    cm::{
+        CmId,
+        Event,
+        Events,
+        NewId,
+        Request, //
+    },
+    completion::{
+        Completion,
+        Status, //
+    },
+    cq::{
+        Completes,
+        Cq, //
+    },
+    device::{
+        IbDevice,
+        Pd, //
+    },
+    handler::{
+        Handler,
+        Unfit, //
+    },
+    mem::page_region::PageRegion,
+    qp::{
+        Parts,
+        Qp, //
+    },
+    recv::{
+        budget::Budget,
+        buffer::State,
+        pool::ReceivePool,
+        receive::Receive, //
+    },
+    send::{
+        buffer::SendBuffer,
+        chain::{
+            Chain,
+            Message, //
+        },
+        progress::Amount,
+        queue::{
+            SendQueue,
+            Size,
+            Stop, //
+        },
+        work::{
+            Built,
+            Work, //
+        },
+    },
+};
+use support::{
+    addr::{Addr, Net},
+    page::Effort,
+    workqueue::OwnedQueue,
+};
+
+/// The port.
+const PORT: u16 = 20050;
+/// Work requests that a connection can have posted.
+const DEPTH: u32 = 62;
+/// The most Receive buffers of a connection.
+const RECEIVES: u32 = 32;
+
+/// A device: the objects that its connections share.
+struct Device {
+    ib: IbDevice,
+    pd: Arc<Pd>,
+    receive_cq: Arc<Cq>,
+    send_cq: Arc<Cq>,
+    budget: Arc<Budget>,
+}
+
+/// All devices and connections.
+#[pin_data]
+struct Devices {
+    #[pin]
+    list: Mutex<KVec<Arc<Device>>>,
+    #[pin]
+    connections: Mutex<KVec<Arc<Connection>>>,
+    queue: OwnedQueue,
+}
+
+impl Devices {
+    fn find(&self, ib: &IbDevice) -> Option<Arc<Device>> {
+        self.list
+            .lock()
+            .iter()
+            .find(|device| device.ib.same(ib))
+            .cloned()
+    }
+
+    /// Removes the connection from the list, and drops it without the lock.
+    fn forget(&self, connection: &Arc<Connection>) {
+        let mut connections = self.connections.lock();
+        let at = connections
+            .iter()
+            .position(|one| Arc::ptr_eq(one, connection));
+        let gone = at.and_then(|at| connections.remove(at).ok());
+        drop(connections);
+        drop(gone);
+    }
+}
+
+impl Client for Devices {
+    fn add(&self, ib: IbDevice) -> Result {
+        let pd = Pd::new(&ib)?;
+        let device = Device {
+            receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
+            send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
+            budget: Arc::new(Budget::new(), GFP_KERNEL)?,
+            pd,
+            ib,
+        };
+        let device = Arc::new(device, GFP_KERNEL)?;
+        self.list.lock().push(device, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    fn remove(&self, ib: &IbDevice) {
+        let Some(device) = self.find(ib) else { return };
+        self.list.lock().retain(|one| !Arc::ptr_eq(one, &device));
+        // Each connection refers to its device until it is torn down.
+        let is_of = |one: &&Arc<Connection>| Arc::ptr_eq(&one.device, &device);
+        loop {
+            let left = self.connections.lock().iter().find(is_of).cloned();
+            let Some(connection) = left else { return };
+            connection.close();
+            drop(connection);
+            fsleep(Delta::from_millis(2));
+        }
+    }
+}
+
+/// The context of the listening id.
+struct Listener(Arc<Devices>);
+
+impl Events for Listener {
+    fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, _request: &Request<'_>) {
+        let device = new.device().and_then(|ib| this.0.find(&ib));
+        // Where `new` is not adopted, the peer is rejected.
+        let Some(device) = device else { return };
+        let Ok(connection) = Connection::new(&this.0, device) else {
+            return;
+        };
+        if this
+            .0
+            .connections
+            .lock()
+            .push(connection.clone(), GFP_KERNEL)
+            .is_ok()
+        {
+            let id = new.adopt(connection.clone());
+            *connection.pending.lock() = Some(id);
+            connection.work_later();
+        }
+    }
+
+    fn event(_this: ArcBorrow<'_, Self>, _event: Event) {}
+}
+
+/// The data that a Receive buffer keeps beside its message: none.
+#[derive(Default)]
+struct NoState;
+
+impl State for NoState {
+    fn reset(&mut self) {}
+}
+
+/// A message to send back.
+struct Echo {
+    buffer: SendBuffer,
+    len: usize,
+}
+
+impl Work for Echo {
+    type State = ();
+
+    fn build<'m>(&'m self, (): &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
+        let message = Message {
+            buffer: &self.buffer,
+            len: self.len,
+            rest: None::<(&PageRegion, Empty<Range<usize>>)>,
+            invalidate: None,
+        };
+        Built::from(room > 0 && chain.send(message))
+    }
+
+    fn map(&mut self, _pd: &Arc<Pd>) -> Result<bool> {
+        Ok(false) // A send buffer is always mapped.
+    }
+
+    fn unmap(&mut self) {}
+
+    fn awaits_completion(&self) -> bool {
+        true // The buffer is one of few.
+    }
+
+    fn amount(&self) -> Amount {
+        Amount {
+            bytes: self.len as u32,
+            filled: 0,
+        }
+    }
+}
+
+/// A connection: the context of its id and of its queue pair.
+#[pin_data]
+struct Connection {
+    devices: Arc<Devices>,
+    device: Arc<Device>,
+    /// The id, until the peer is accepted.
+    #[pin]
+    pending: SpinLock<Option<CmId<Connection>>>,
+    /// True once the connection closes. Set in any context.
+    is_closing: AtomicFlag,
+    /// Idle send buffers. Completion handlers must not sleep, so the buffers are made before.
+    #[pin]
+    idle: SpinLock<KVec<SendBuffer>>,
+    #[pin]
+    send_queue: SendQueue<Echo, Connection, Connection>,
+    #[pin]
+    work: workqueue::Work<Connection>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Connection { self.work }
+}
+
+impl WorkItem for Connection {
+    type Pointer = Arc<Self>;
+
+    /// Accepts the peer, or tears the connection down.
+    fn run(this: Arc<Self>) {
+        let pending = this.pending.lock().take();
+        if let Some(id) = pending {
+            if this.accept(id).is_err() {
+                this.is_closing.store(true, Relaxed);
+            }
+        }
+        if this.is_closing.load(Relaxed) {
+            let id = this.send_queue.shut(drop);
+            drop(id);
+            this.devices.forget(&this);
+        }
+    }
+}
+
+impl Connection {
+    fn new(devices: &Arc<Devices>, device: Arc<Device>) -> Result<Arc<Self>> {
+        let mut idle = KVec::with_capacity(RECEIVES as usize, GFP_KERNEL)?;
+        for _ in 0..RECEIVES {
+            idle.push(SendBuffer::new(&device.pd, Effort::Full)?, GFP_KERNEL)?;
+        }
+        let size = Size {
+            depth: DEPTH,
+            waiting: RECEIVES as usize,
+        };
+        let send_queue = SendQueue::new(&size, ())?;
+        Arc::pin_init(
+            pin_init!(Self {
+                devices: devices.clone(),
+                device,
+                pending <- new_spinlock!(None),
+                is_closing: AtomicFlag::new(false),
+                idle <- new_spinlock!(idle),
+                send_queue <- send_queue,
+                work <- new_work!("rdma_echo connection"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Accepts the peer. May sleep; not in a handler of the id.
+    fn accept(self: &Arc<Self>, id: CmId<Connection>) -> Result {
+        let Device {
+            pd,
+            receive_cq,
+            send_cq,
+            budget,
+            ..
+        } = &*self.device;
+        let receives = ReceivePool::new(pd, RECEIVES as usize, budget.clone())?;
+        let parts = Parts {
+            pd,
+            receives: &receives,
+            // One entry more each, for the markers that drain the queues.
+            receive_cq: receive_cq.reserve(RECEIVES + 1)?.ok_or(ENOSPC)?,
+            send_cq: send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
+            depth: DEPTH,
+            chain: 1,
+            max_sge: 1,
+            max_read_sge: 1,
+        };
+        // An error drops the id, which rejects the peer.
+        let qp = Qp::new(id, self.clone(), parts)?;
+        let (_credits, made) = receives.resize(16, 0, None);
+        made?;
+        let accepted = qp.id().accept(&[], 0);
+        // Also after an error: the teardown destroys the queue pair.
+        self.follow(self.send_queue.open(qp));
+        accepted
+    }
+
+    /// Closes the connection if posting has failed.
+    fn follow(self: &Arc<Self>, stop: Stop) {
+        if let Stop::Failed(_) = stop {
+            self.close();
+        }
+    }
+
+    /// Has the connection torn down. In any process context.
+    fn close(self: &Arc<Self>) {
+        self.is_closing.store(true, Relaxed);
+        self.work_later();
+    }
+
+    fn work_later(self: &Arc<Self>) {
+        // An error means that the work is queued already.
+        let _ = self.devices.queue.enqueue(self.clone());
+    }
+}
+
+impl Events for Connection {
+    fn event(this: ArcBorrow<'_, Self>, _event: Event) {
+        // The id must not be dropped here: its lock is held.
+        Arc::from(this).close();
+    }
+}
+
+impl Handler for Connection {
+    type Call = NoState;
+
+    fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
+        let this = Arc::from(this);
+        let taken = this.idle.lock().pop();
+        // A peer that takes no answers uses up the buffers.
+        let Some(mut buffer) = taken else {
+            return this.close();
+        };
+        let message = receive.message();
+        if let Some(out) = buffer.bytes_mut().get_mut(..message.len()) {
+            out.copy_from_slice(message);
+        }
+        let len = message.len();
+        // The buffer is posted again before the peer hears of it.
+        drop(receive);
+        let posted = this.send_queue.lock().post(Echo { buffer, len });
+        match posted {
+            Ok(stop) => this.follow(stop),
+            Err(_) => this.close(),
+        }
+    }
+
+    fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
+        Arc::from(this).close();
+    }
+
+    fn receive_failed(this: ArcBorrow<'_, Self>, _status: Status) {
+        Arc::from(this).close();
+    }
+
+    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+        let this = Arc::from(this);
+        if !completion.status().is_success() {
+            return this.close();
+        }
+        while !completion.is_spent() {
+            let mut sq = this.send_queue.lock();
+            let echo = sq.complete(completion);
+            let stop = sq.resume();
+            drop(sq);
+            this.follow(stop);
+            if let Some(echo) = echo {
+                // The capacity is that of all buffers.
+                let _ = this.idle.lock().push_within_capacity(echo.buffer);
+            }
+        }
+    }
+
+    fn failed(this: ArcBorrow<'_, Self>) {
+        // No locks here. A ULP with a timer looks at the flag.
+        this.is_closing.store(true, Relaxed);
+    }
+}
+
+/// The last reference to the devices: waits for the work that tears connections down.
+struct Flush(Arc<Devices>);
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        self.0.queue.flush();
+    }
+}
+
+/// The module. The fields are dropped in this order: no peer connects any more, then all connections
+/// end, then their work has ended.
+#[pin_data]
+struct Module {
+    listening: CmId<Listener>,
+    #[pin]
+    client: Registration<Devices>,
+    flush: Flush,
+}
+
+impl kernel::InPlaceModule for Module {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        pin_init::pin_init_scope(move || {
+            let queue = OwnedQueue::new()?;
+            let devices = Arc::pin_init(
+                pin_init!(Devices {
+                    list <- new_mutex!(KVec::new()),
+                    connections <- new_mutex!(KVec::new()),
+                    queue,
+                }),
+                GFP_KERNEL,
+            )?;
+            let addr = Addr::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT));
+            let listener = Arc::new(Listener(devices.clone()), GFP_KERNEL)?;
+            Ok(try_pin_init!(Self {
+                flush: Flush(devices.clone()),
+                client <- Registration::new(c"rdma_echo", devices),
+                listening: CmId::listen(Net::initial(), &addr, listener)?,
+            }? Error))
+        })
+    }
+}
+
+module! {
+    type: Module,
+    name: "rdma_echo",
+    authors: ["The svcrdma developers"],
+    description: "Sends messages back over RDMA",
+    license: "GPL",
+}
