@@ -89,6 +89,10 @@ pub fn init_net() -> *mut net {
     NET.with(|net| core::ptr::from_ref(net).cast_mut())
 }
 
+pub unsafe fn net_initial() -> *mut net {
+    init_net()
+}
+
 #[repr(C)]
 pub struct pernet_operations {
     pub init: Option<unsafe extern "C" fn(*mut net) -> c_int>,
