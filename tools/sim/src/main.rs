@@ -30,5 +30,8 @@ fn main() {
         kernel::sim::run(seed, count.is_none(), scenario::run);
     }
     let (seconds, calls) = (start.elapsed().as_secs(), scenario::ANSWERED.load(Relaxed));
-    println!("{} seeds, {calls} Calls answered, {seconds} seconds", count.unwrap_or(1));
+    println!(
+        "{} seeds, {calls} Calls answered, {seconds} seconds",
+        count.unwrap_or(1)
+    );
 }

@@ -77,7 +77,10 @@ struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
     fn next(&mut self) -> u32 {
-        let (word, rest) = self.0.split_first_chunk::<4>().expect("a Reply has its words");
+        let (word, rest) = self
+            .0
+            .split_first_chunk::<4>()
+            .expect("a Reply has its words");
         self.0 = rest;
         u32::from_be_bytes(*word)
     }
@@ -139,7 +142,10 @@ impl Peer {
     /// Does what the manner says. Returns true if the peer is done.
     fn misbehave(&mut self) -> bool {
         let link = self.link;
-        sim::event(format_args!("peer {}: {:?} from here", self.host, self.manner));
+        sim::event(format_args!(
+            "peer {}: {:?} from here",
+            self.host, self.manner
+        ));
         match self.manner {
             Manner::Correct | Manner::Slow | Manner::Overrunning => return false,
             Manner::Vanishing => link.lose(),
@@ -260,13 +266,20 @@ impl Peer {
             bytes: vec![0xee; len],
             is_sink: true,
         });
-        let first = if len > 1 && sim::chance(400) { len / 2 } else { len };
+        let first = if len > 1 && sim::chance(400) {
+            len / 2
+        } else {
+            len
+        };
         let parts = [(0, first), (first, len - first)];
         let parts = parts.iter().filter(|part| part.1 > 0);
         push(message, &[parts.clone().count() as u32]);
         for (at, part) in parts {
             let remote = addr + *at as u64;
-            push(message, &[key, *part as u32, (remote >> 32) as u32, remote as u32]);
+            push(
+                message,
+                &[key, *part as u32, (remote >> 32) as u32, remote as u32],
+            );
         }
         key
     }
@@ -276,15 +289,23 @@ impl Peer {
         let Some(message) = self.link.receive(1000) else {
             let oldest = self.calls.values().map(|call| call.since).min();
             let waited = sim::now() - oldest.unwrap_or(sim::now());
-            assert!(waited < 300_000, "peer {}: a Call was not answered for {waited} ms", self.host);
+            assert!(
+                waited < 300_000,
+                "peer {}: a Call was not answered for {waited} ms",
+                self.host
+            );
             return !self.link.has_ended();
         };
         let mut words = Words(&message);
-        let (xid, version, credits, kind) = (words.next(), words.next(), words.next(), words.next());
+        let (xid, version, credits, kind) =
+            (words.next(), words.next(), words.next(), words.next());
         assert_eq!(version, 1, "the version of a Reply");
         assert!(credits > 0, "a Reply grants no credits");
         self.credits = credits as usize;
-        let call = self.calls.remove(&xid).expect("a Reply for a Call that waits");
+        let call = self
+            .calls
+            .remove(&xid)
+            .expect("a Reply for a Call that waits");
         assert!(kind < 2, "an error for a Call that is correct");
         let (written, replied) = lists(&mut words);
         self.check(xid, &call, words.0, written, replied);
@@ -303,12 +324,19 @@ impl Peer {
         }
         let mut words = Words(&message);
         let head: Vec<u32> = (0..8).map(|_| words.next()).collect();
-        assert_eq!(head, [xid, 1, 0, 0, 0, 0, call.tag, call.wanted as u32], "the results' head");
+        assert_eq!(
+            head,
+            [xid, 1, 0, 0, 0, 0, call.tag, call.wanted as u32],
+            "the results' head"
+        );
         let data = match &write {
             Some(write) => &write.bytes[..written],
             None => &words.0[..call.wanted],
         };
-        assert!(data[..call.wanted] == bytes_of(call.tag, call.wanted), "the data of Call {xid:#x}");
+        assert!(
+            data[..call.wanted] == bytes_of(call.tag, call.wanted),
+            "the data of Call {xid:#x}"
+        );
     }
 
     /// Closes the connection, unless it has vanished.

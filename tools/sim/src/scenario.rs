@@ -109,8 +109,12 @@ pub fn run() {
     draw_settings();
     let server = Ptr::server();
     server.get().keeps = plan.keeps;
-    server.listen(address(0, 20049)).expect("the server listens");
-    let threads: Vec<_> = (0..plan.threads).map(|n| server.start(&format!("nfsd {n}"))).collect();
+    server
+        .listen(address(0, 20049))
+        .expect("the server listens");
+    let threads: Vec<_> = (0..plan.threads)
+        .map(|n| server.start(&format!("nfsd {n}")))
+        .collect();
 
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
@@ -148,8 +152,14 @@ fn draw_settings() {
     bindings::set("credits", credits);
     let pages = [16384, 16384, 4224][sim::below(3) as usize];
     bindings::set("read_pages_per_device", pages);
-    bindings::set("read_pages_per_connection", [2112, 20, 200][sim::below(3) as usize]);
-    bindings::set("reply_pages_per_connection", [2112, 2, 40][sim::below(3) as usize]);
+    bindings::set(
+        "read_pages_per_connection",
+        [2112, 20, 200][sim::below(3) as usize],
+    );
+    bindings::set(
+        "reply_pages_per_connection",
+        [2112, 2, 40][sim::below(3) as usize],
+    );
     bindings::set("stall_seconds", 60);
     bindings::set("release", 0);
 }
@@ -224,7 +234,10 @@ fn end_early(
 /// After the faults, whatever they were, a new peer is served.
 fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
     let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
-    assert!(peer.run(plan.calls.min(8)), "the connection of the last peer was closed");
+    assert!(
+        peer.run(plan.calls.min(8)),
+        "the connection of the last peer was closed"
+    );
     ANSWERED.fetch_add(peer.answered, Relaxed);
     peer.close();
 }
@@ -235,9 +248,15 @@ fn check_idle() {
     sim::sleep(20_000);
     let text = kernel::bindings::read_debug_file(c"devices");
     let mut lines = text.lines().map(|line| line.split_whitespace());
-    let (names, values) = (lines.next().expect("a heading"), lines.next().expect("a device"));
+    let (names, values) = (
+        lines.next().expect("a heading"),
+        lines.next().expect("a device"),
+    );
     let values: HashMap<_, _> = names.zip(values).collect();
-    assert_eq!(values["pages"], values["pages_free"], "Read pages are charged:\n{text}");
+    assert_eq!(
+        values["pages"], values["pages_free"],
+        "Read pages are charged:\n{text}"
+    );
     for name in [
         "connections",
         "leaving",
@@ -256,6 +275,11 @@ fn check_closes(plan: &Plan) {
     // Overrun, stall, silence, drop, unasked, overflow, page shortage, too slow.
     let faults_of_peers = [7, 12, 15, 18, 20, 22, 23, 24];
     let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
-    let closed = sim::closes().into_iter().find(|reason| faults_of_peers.contains(reason));
-    assert!(!are_correct || closed.is_none(), "a correct peer is closed for {closed:?}");
+    let closed = sim::closes()
+        .into_iter()
+        .find(|reason| faults_of_peers.contains(reason));
+    assert!(
+        !are_correct || closed.is_none(),
+        "a correct peer is closed for {closed:?}"
+    );
 }

@@ -2,9 +2,7 @@
 
 //! The connection manager and the registry of devices.
 
-use crate::{
-    address, ib_client, ib_device, ib_qp, link::Link, net, sockaddr, svcrdma_limits, Ptr,
-};
+use crate::{address, ib_client, ib_device, ib_qp, link::Link, net, sockaddr, svcrdma_limits, Ptr};
 use kernel::{
     ffi::{c_char, c_int, c_void},
     sim::{self, Fault},
@@ -146,7 +144,12 @@ pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
 }
 
 /// Connects `peer`. Returns the connection, or None if it is refused.
-pub fn connect(device: Ptr<ib_device>, peer: sockaddr, private: &[u8], reads: u8) -> Option<Ptr<Link>> {
+pub fn connect(
+    device: Ptr<ib_device>,
+    peer: sockaddr,
+    private: &[u8],
+    reads: u8,
+) -> Option<Ptr<Link>> {
     let listener = registry(|registry| registry.listeners.first().copied())?;
     lock_handler(listener);
     if listener.get().is_destroyed {
@@ -165,14 +168,21 @@ pub fn connect(device: Ptr<ib_device>, peer: sockaddr, private: &[u8], reads: u8
     };
     device.get().ids.push(id);
     lock_handler(id);
-    let refused = handle(id, rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST, private, reads);
+    let refused = handle(
+        id,
+        rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST,
+        private,
+        reads,
+    );
     unlock_handler(id);
     unlock_handler(listener);
     if refused != 0 {
         unsafe { rdma_destroy_id(id.0) };
         return None;
     }
-    sim::wait_for(link.0, 60_000, || link.get().is_accepted || link.get().is_closed);
+    sim::wait_for(link.0, 60_000, || {
+        link.get().is_accepted || link.get().is_closed
+    });
     (link.get().is_accepted && !link.get().is_closed).then_some(link)
 }
 
@@ -255,7 +265,10 @@ pub unsafe fn rdma_destroy_id(id: *mut rdma_cm_id) {
     sim::might_sleep("rdma_destroy_id");
     let id = Ptr(id);
     lock_handler(id);
-    assert!(id.get().qp.is_null(), "an id is destroyed before its queue pair");
+    assert!(
+        id.get().qp.is_null(),
+        "an id is destroyed before its queue pair"
+    );
     assert!(!id.get().is_destroyed, "an id is destroyed twice");
     id.get().is_destroyed = true;
     unlock_handler(id);

@@ -2,9 +2,9 @@
 
 //! Model of what the module takes from C: the types and functions that its crates use.
 //!
-//! `memory` has pages and their DMA mappings, `verbs` and `cm` an RDMA device and its peers, `svc`
-//! sunrpc's server with its threads, `system` the rest. The scenarios use the parts that are not
-//! C's: `link`, `svc::Server`, `system::setting`.
+//! `memory` has pages and their DMA mappings; `device`, `cq`, `verbs` and `cm` what the RDMA core has,
+//! and `engine` and `link` the device and the peer behind that; `svc` and `nfsd` sunrpc's server;
+//! `system` the rest.
 
 #![allow(
     clippy::missing_safety_doc,
@@ -14,8 +14,12 @@
 )]
 
 pub mod cm;
+pub mod cq;
+pub mod device;
+mod engine;
 pub mod link;
 pub mod memory;
+pub mod nfsd;
 pub mod svc;
 pub mod system;
 pub mod trace;
@@ -23,8 +27,11 @@ pub mod unused;
 pub mod verbs;
 
 pub use cm::*;
+pub use cq::*;
+pub use device::*;
 pub use kernel::bindings::*;
 pub use memory::*;
+pub use nfsd::*;
 pub use svc::*;
 pub use system::*;
 pub use trace::*;

@@ -75,13 +75,17 @@ impl Link {
         if self.is_gone() {
             return None;
         }
-        let region = self.regions.get_mut(&key).filter(|region| region.is_sink == is_sink)?;
+        let region = self
+            .regions
+            .get_mut(&key)
+            .filter(|region| region.is_sink == is_sink)?;
         let at = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
         region.bytes.get_mut(at..at.checked_add(len)?)
     }
 
     pub(crate) fn read(&mut self, key: u32, addr: u64, len: usize) -> Option<Vec<u8>> {
-        self.range(key, addr, len, false).map(|bytes| bytes.to_vec())
+        self.range(key, addr, len, false)
+            .map(|bytes| bytes.to_vec())
     }
 
     pub(crate) fn write(&mut self, key: u32, addr: u64, bytes: &[u8]) -> bool {

@@ -60,7 +60,11 @@ pub unsafe fn put_page(page: *mut page) {
     assert!(refs > 0 && refs < 1000, "a page is put too often");
     unsafe { (*page).refs -= 1 };
     if refs == 1 {
-        assert_eq!(unsafe { (*page).mapped }, 0, "a page is freed while it is mapped");
+        assert_eq!(
+            unsafe { (*page).mapped },
+            0,
+            "a page is freed while it is mapped"
+        );
         sim::count("page", -1);
         unsafe { (*page).data.fill(0x5a) };
         drop(unsafe { Box::from_raw(page) });
@@ -86,7 +90,11 @@ pub unsafe fn exchange_pages(pages: *mut *mut page, slots: *mut *mut page, count
     let mut are_private = true;
     for i in 0..count as usize {
         unsafe {
-            assert_eq!((**pages.add(i)).mapped, 0, "nfsd gets a page that is mapped");
+            assert_eq!(
+                (**pages.add(i)).mapped,
+                0,
+                "nfsd gets a page that is mapped"
+            );
             core::ptr::swap(pages.add(i), slots.add(i));
             are_private &= (**pages.add(i)).refs == 1;
         }
@@ -109,7 +117,10 @@ fn map(page: *mut page, to_device: bool) -> u64 {
 fn unmap(addr: u64, to_device: bool) {
     let mapping = MAPPINGS.with(|mappings| mappings.borrow_mut().1.remove(&addr));
     let mapping = mapping.expect("what is not mapped is unmapped");
-    assert_eq!(mapping.to_device, to_device, "unmapped for another direction");
+    assert_eq!(
+        mapping.to_device, to_device,
+        "unmapped for another direction"
+    );
     unsafe { (*mapping.page).mapped -= 1 };
     sim::count("mapping", -1);
 }
@@ -216,7 +227,10 @@ pub fn for_each_piece(addr: u64, len: usize, to_device: bool, mut f: impl FnMut(
             let mapping = mapping.expect("the device accesses memory that is not mapped");
             (mapping.page, mapping.to_device)
         });
-        assert_eq!(direction, to_device, "the device accesses memory in the other direction");
+        assert_eq!(
+            direction, to_device,
+            "the device accesses memory in the other direction"
+        );
         let offset = (at - start) as usize;
         f(unsafe { &mut (&mut (*page).data)[offset..offset + piece] });
         at += piece as u64;

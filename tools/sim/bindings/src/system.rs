@@ -241,7 +241,11 @@ thread_local! {
     static QUEUES: RefCell<HashMap<usize, *mut workqueue_struct>> = RefCell::default();
 }
 
-pub unsafe fn queue_delayed_work(queue: *mut workqueue_struct, work: *mut delayed_work, msecs: u32) {
+pub unsafe fn queue_delayed_work(
+    queue: *mut workqueue_struct,
+    work: *mut delayed_work,
+    msecs: u32,
+) {
     QUEUES.with(|queues| queues.borrow_mut().insert(work.addr(), queue));
     let func = unsafe { (*work).func }.expect("the work item has a function");
     let work = crate::Ptr(work);

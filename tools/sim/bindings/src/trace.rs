@@ -4,7 +4,6 @@
 
 use kernel::sim::event;
 
-
 pub unsafe fn rust_do_trace_svcrdma_rs_accept(
     conn: u64,
     status: i32,
@@ -12,7 +11,9 @@ pub unsafe fn rust_do_trace_svcrdma_rs_accept(
     send: u32,
     credits: u32,
 ) {
-    event(format_args!("accept: {conn}: {status}, {receive} and {send} bytes, {credits} credits"));
+    event(format_args!(
+        "accept: {conn}: {status}, {receive} and {send} bytes, {credits} credits"
+    ));
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_call(
@@ -23,11 +24,21 @@ pub unsafe fn rust_do_trace_svcrdma_rs_call(
     writes: u32,
     reply: u32,
 ) {
-    event(format_args!("call: {conn}: {xid:#x}, {len} bytes, read {read}, {writes} and {reply} chunks"));
+    event(format_args!(
+        "call: {conn}: {xid:#x}, {len} bytes, read {read}, {writes} and {reply} chunks"
+    ));
 }
 
-pub unsafe fn rust_do_trace_svcrdma_rs_reply(conn: u64, xid: u32, len: u32, sent: u32, credits: u32) {
-    event(format_args!("reply: {conn}: {xid:#x}, {len} bytes, {sent} inline, {credits} credits"));
+pub unsafe fn rust_do_trace_svcrdma_rs_reply(
+    conn: u64,
+    xid: u32,
+    len: u32,
+    sent: u32,
+    credits: u32,
+) {
+    event(format_args!(
+        "reply: {conn}: {xid:#x}, {len} bytes, {sent} inline, {credits} credits"
+    ));
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_close(conn: u64, reason: u32, detail: i32) {
@@ -40,7 +51,9 @@ pub unsafe fn rust_do_trace_svcrdma_rs_dead(conn: u64) {
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_malformed(conn: u64, xid: u32, reason: u32, len: u32) {
-    event(format_args!("malformed: {conn}: {xid:#x}, {reason}, {len} bytes"));
+    event(format_args!(
+        "malformed: {conn}: {xid:#x}, {reason}, {len} bytes"
+    ));
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_refused(conn: u64, xid: u32, len: u32) {

@@ -75,4 +75,3 @@ pub fn from_err_ptr<T>(ptr: *mut T) -> Result<*mut T> {
 pub fn from_result(f: impl FnOnce() -> Result<i32>) -> i32 {
     f().unwrap_or_else(Error::to_errno)
 }
-

@@ -44,7 +44,6 @@ pub mod jump_label {
     pub use crate::static_branch_unlikely;
 }
 
-
 /// A module, as C knows it.
 pub struct ThisModule(pub core::cell::UnsafeCell<bindings::module>);
 
@@ -135,7 +134,8 @@ pub mod bindings {
 
     /// Returns the text of a file in debugfs.
     pub fn read_debug_file(name: &core::ffi::CStr) -> String {
-        let is_it = |file: &&DebugFile| unsafe { core::ffi::CStr::from_ptr(file.name.cast()) } == name;
+        let is_it =
+            |file: &&DebugFile| unsafe { core::ffi::CStr::from_ptr(file.name.cast()) } == name;
         let file = FILES.with(|files| files.borrow().iter().find(is_it).copied());
         let file = file.expect("the module has the file");
         let mut inode = inode {

@@ -47,22 +47,30 @@ macro_rules! pr_warn_once {
 /// Trace events are on if the simulator prints its events.
 #[macro_export]
 macro_rules! static_branch_unlikely {
-    ($($key:tt)*) => { $crate::sim::is_tracing() };
+    ($($key:tt)*) => {
+        $crate::sim::is_tracing()
+    };
 }
 
 #[macro_export]
 macro_rules! new_spinlock {
-    ($value:expr, $name:literal) => { $crate::sync::SpinLock::new($value, $name) };
+    ($value:expr, $name:literal) => {
+        $crate::sync::SpinLock::new($value, $name)
+    };
 }
 
 #[macro_export]
 macro_rules! new_mutex {
-    ($value:expr, $name:literal) => { $crate::sync::Mutex::new($value, $name) };
+    ($value:expr, $name:literal) => {
+        $crate::sync::Mutex::new($value, $name)
+    };
 }
 
 #[macro_export]
 macro_rules! new_work {
-    ($name:literal) => { $crate::workqueue::Work::new($name) };
+    ($name:literal) => {
+        $crate::workqueue::Work::new($name)
+    };
 }
 
 #[macro_export]
@@ -99,7 +107,8 @@ macro_rules! module {
         static THIS_MODULE: $crate::ThisModule = $crate::ThisModule::new();
 
         /// Loads the module. The drop of what it returns unloads the module.
-        pub fn load() -> $crate::error::Result<::core::pin::Pin<$crate::alloc::KBox<impl ::core::any::Any>>> {
+        pub fn load(
+        ) -> $crate::error::Result<::core::pin::Pin<$crate::alloc::KBox<impl ::core::any::Any>>> {
             let init = <$ty as $crate::InPlaceModule>::init(&THIS_MODULE);
             $crate::alloc::KBox::pin_init(init, $crate::alloc::GFP_KERNEL)
         }

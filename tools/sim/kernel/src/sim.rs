@@ -7,8 +7,8 @@
 //! So a seed determines a run.
 
 use shuttle::{
-    scheduler::{Schedule, Scheduler, Task, TaskId},
     future::batch_semaphore::{BatchSemaphore, Fairness},
+    scheduler::{Schedule, Scheduler, Task, TaskId},
     thread::{self, JoinHandle},
     Config, FailurePersistence, MaxSteps, Runner,
 };
@@ -18,6 +18,11 @@ use std::{
     fmt,
     sync::Arc,
 };
+
+mod locks;
+
+pub use locks::might_sleep;
+pub(crate) use locks::{note_locked, note_unlocked};
 
 /// The most events that a failure prints.
 const EVENTS: usize = 60;
@@ -161,14 +166,18 @@ fn run_clock() {
             if world.is_over {
                 return None;
             }
-            let Some(((at, _), sleeper)) = world.sleepers.pop_first() else {
-                let tasks = world.waiters.values().flatten().map(|waiter| waiter.task);
-                let names: Vec<_> = tasks.filter_map(|task| world.names.get(&task)).collect();
-                panic!("no task can run: {names:?} wait");
-            };
+            let ((at, _), sleeper) = world.sleepers.pop_first()?;
             world.now = world.now.max(at);
             Some(sleeper)
         });
+        if sleeper.is_none() && !world(|world| world.is_over) {
+            let names = world(|world| {
+                let tasks = world.waiters.values().flatten().map(|waiter| waiter.task);
+                let names = tasks.filter_map(|task| world.names.get(&task).cloned());
+                names.collect::<Vec<_>>()
+            });
+            panic!("no task can run: {names:?} wait");
+        }
         match sleeper {
             Some(sleeper) => sleeper.wake(),
             None => return,
@@ -250,7 +259,10 @@ fn park(key: usize, deadline: Option<u64>) {
         world.waiters.entry(key).or_default().push(waiter.clone());
         place
     });
-    waiter.semaphore.acquire_blocking(1).expect("the semaphore stays open");
+    waiter
+        .semaphore
+        .acquire_blocking(1)
+        .expect("the semaphore stays open");
     world(|world| {
         if let Some(place) = place {
             world.sleepers.remove(&place);
@@ -292,57 +304,13 @@ pub fn wake<T>(object: *const T) {
     }
 }
 
-/// Fails if this task has a spinlock.
-pub fn might_sleep(what: &str) {
-    let me = me();
-    world(|world| {
-        let held = world.held.get(&me).into_iter().flatten();
-        if let Some((name, _)) = held.clone().find(|(_, is_spin)| *is_spin) {
-            panic!("{what} may sleep, under the spinlock {name:?}");
-        }
-    });
-}
-
-/// Notes a lock of this task, and fails if locks are taken in this order and in another one.
-pub(crate) fn note_locked(name: &'static str, is_spin: bool) {
-    let me = me();
-    world(|world| {
-        let held = world.held.entry(me).or_default();
-        let before: Vec<_> = held.iter().map(|(name, _)| *name).collect();
-        held.push((name, is_spin));
-        for before in before {
-            if world.order.entry(before).or_default().insert(name) && world.leads(name, before) {
-                panic!("locks {before:?} and {name:?} are taken in both orders");
-            }
-        }
-    });
-}
-
-pub(crate) fn note_unlocked(name: &'static str) {
-    let me = me();
-    world(|world| {
-        let held = world.held.entry(me).or_default();
-        if let Some(at) = held.iter().rposition(|(held, _)| *held == name) {
-            held.remove(at);
-        }
-    });
-}
-
-impl World {
-    fn leads(&self, from: &str, to: &str) -> bool {
-        from == to
-            || self
-                .order
-                .get(from)
-                .into_iter()
-                .flatten()
-                .any(|next| self.leads(next, to))
-    }
-}
-
 /// Sets the chances of the faults, in 1024ths.
 pub fn set_faults([memory, map, post]: [u64; 3]) {
-    let faults = [(Fault::Memory, memory), (Fault::Map, map), (Fault::Post, post)];
+    let faults = [
+        (Fault::Memory, memory),
+        (Fault::Map, map),
+        (Fault::Post, post),
+    ];
     world(|world| world.faults.extend(faults));
 }
 

@@ -165,13 +165,17 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("the guard is there until its drop")
+        self.inner
+            .as_ref()
+            .expect("the guard is there until its drop")
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("the guard is there until its drop")
+        self.inner
+            .as_mut()
+            .expect("the guard is there until its drop")
     }
 }
 

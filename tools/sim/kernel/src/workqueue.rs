@@ -149,7 +149,10 @@ impl Pool {
                 return;
             };
             run();
-            self.inner.borrow_mut().running.retain(|(_, one)| *one != number);
+            self.inner
+                .borrow_mut()
+                .running
+                .retain(|(_, one)| *one != number);
             self.changed();
         }
     }

@@ -71,9 +71,7 @@ pub unsafe fn pin_init_from_closure<T, E>(
 /// # Safety
 ///
 /// As above, and the value may be moved.
-pub unsafe fn init_from_closure<T, E>(
-    f: impl FnOnce(*mut T) -> Result<(), E>,
-) -> impl Init<T, E> {
+pub unsafe fn init_from_closure<T, E>(f: impl FnOnce(*mut T) -> Result<(), E>) -> impl Init<T, E> {
     Closure(f, PhantomData)
 }
 
