@@ -4,21 +4,21 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use super::{
-    claim::Claim,
-    inner::{
-        Gate,
-        Inner, //
-    },
-    progress::{
-        Age,
-        Load, //
-    },
-    work::Work, //
-};
 use crate::{
     cm::Events,
-    handler::Handler, //
+    handler::Handler,
+    send::{
+        claim::Claim,
+        inner::{
+            Gate,
+            Inner, //
+        },
+        progress::{
+            Age,
+            Load, //
+        },
+        work::Work, //
+    },
 };
 use kernel::prelude::*;
 

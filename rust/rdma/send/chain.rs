@@ -15,11 +15,9 @@ use crate::{
     },
     send::{
         buffer::SendBuffer,
-        chain_buffers::{
-            ChainBuffers,
-            Request, //
-        },
-        claim::Claim, //
+        chain_buffers::ChainBuffers,
+        claim::Claim,
+        request::Request, //
     },
 };
 use core::{

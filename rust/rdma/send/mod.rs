@@ -10,5 +10,6 @@ pub(crate) mod claim;
 mod inner;
 pub mod progress;
 pub mod queue;
+mod request;
 mod slots;
 pub mod work;
