@@ -40,8 +40,8 @@ bench-host: ## instructions of the protocol crate for an RPC, by step; by functi
 fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS="reply sq"
 	@scripts/cargo host fuzz $(or $(SECONDS),60) $(TARGETS)
 
-sim: ## run the module under SEEDS=2000 schedules, on models of the kernel; SEED=n repeats one
-	@scripts/cargo sim run $(or $(SEED),1 $(or $(SEEDS),2000))
+sim: ## run the module under SEEDS=1000 schedules, on models of the kernel; SEED=n repeats one
+	@scripts/cargo sim run $(or $(SEED),1 $(or $(SEEDS),1000))
 
 sim-mutants: ## check that the simulator finds the faults in tools/sim/mutants
 	@scripts/mutants $(MUTANTS)
