@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boots a plain Debian server and runs a test of the packages in it.
 
-    server.py [--kernel 7.3] [--mem MiB] [--cpus N] [--limit S] [--out DIR] TEST
+    server.py [--kernel 7.3] [--mem MiB] [--cpus N] [--limit S] [--out DIR] [--pool] [--client] TEST
 
 TEST is a file of tools/vm/packages. The VM starts from a copy of the disk that server-root has made. It
 sees the checkout as /src (read-only) and DIR as /job. When the VM reboots, it continues with the kernel
@@ -20,7 +20,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import qemu
@@ -40,13 +42,55 @@ exec /src/tools/vm/packages/agent'
 """
 
 
+# How long the client's VM takes to end, and its kernel log to be read.
+CLIENT_END = 120
+
+
+class Client:
+    """A VM beside the server's, with the user space of other tests. Does what the server asks for, see packages/client."""
+
+    def __init__(self, kernel: str, out: Path, limit: float):
+        self.folder = out / "client"
+        self.sockets = tempfile.TemporaryDirectory(prefix="svcrdma-")
+        images = replace(vm.Images.prepare(kernel), module=None)
+        env = {"MAC": "52:54:00:77:00:02", "IPV4": "10.0.0.2", "IPV6": "fd77::2", "SERVER": "10.0.0.1", "SERVER6": "fd77::1"}
+        command = ["/src/tools/vm/packages/client"]
+        job = vm.Job(command, self.folder, size=Size(1024), limit=limit, env=env, sockets=Path(self.sockets.name))
+        self.result = vm.Result(None, 0, "the client's VM does not end")
+        # The VM ends with its thread, and the thread with this program.
+        self.thread = threading.Thread(target=self._run, args=(images, job), daemon=True)
+        self.thread.start()
+
+    def _run(self, images: vm.Images, job: vm.Job) -> None:
+        self.result = vm.run(images, job)
+
+    def end(self) -> int:
+        """Ends the VM; returns its status, which is not 0 if its kernel complains.
+
+        # Errors
+
+        OSError if it has died, or does not end.
+        """
+        request = self.folder / "vm1/request"
+        request.with_suffix(".new").write_text("end\n")
+        request.with_suffix(".new").replace(request)
+        self.thread.join(CLIENT_END)
+        for why in self.result.repeats:
+            print(f"FLAKY: {why}", file=sys.stderr)
+        if self.result.why or self.result.status is None:
+            raise OSError(self.result.why)
+        return self.result.status
+
+
 class Server:
     """A VM with a disk of its own, which lasts until the object is deleted."""
 
-    def __init__(self, images: Path, out: Path, size: Size, pool: Path | None):
+    def __init__(self, images: Path, out: Path, size: Size, pool: Path | None, sockets: Path | None = None):
+        """`sockets` is the folder of the socket of the client's VM, if there is one."""
         self.out = out
         self.size = size
         self.pool = pool
+        self.sockets = sockets
         self.kernel = images / "vmlinuz"
         self.initrd = images / "initrd"
         # The copy has the holes of the original.
@@ -59,14 +103,19 @@ class Server:
         append += " systemd.wants=job.service"
         # Emulated CPUs that take turns are no faster than one, see vm.py for their disadvantage.
         threads = "multi" if self.size.cpus > 1 else "single"
-        visible = [self.out, self.kernel.parent]
+        visible = [self.out, self.kernel.parent, *([self.sockets] if self.sockets else [])]
         line = CommandLine(self.size, self.kernel, self.initrd, append, self.out / "console.log", visible, qemu.use_kvm(), threads)
         line.drive("root", Path(self.disk.name), "cache=unsafe,discard=unmap")
         if self.pool:
             line.read_only_drive("pool", self.pool)
         line.share("job", self.out, writable=True)
         line.share("src", TOP)
-        line.nic("user,id=net,restrict=on,net=10.77.0.0/24", "mac=52:54:00:77:00:01")
+        if self.sockets:
+            # The client's VM listens as long as the server boots and reboots.
+            network = f"stream,id=net,server=off,reconnect-ms=1000,addr.type=unix,addr.path={self.sockets}/net"
+            line.nic(network, "host_mtu=9000,mac=52:54:00:77:00:01")
+        else:
+            line.nic("user,id=net,restrict=on,net=10.77.0.0/24", "mac=52:54:00:77:00:01")
         return line
 
     def boot(self, deadline: float) -> None:
@@ -98,16 +147,21 @@ class Server:
             self.kernel, self.initrd = self.out / "vmlinuz", self.out / "initrd"
 
 
-def main() -> int:
+def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.environ.get("KERNEL"))
     parser.add_argument("--mem", type=int, default=2048)
     parser.add_argument("--cpus", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=3600)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds; the runner of the tests has its own limit")
     parser.add_argument("--out", type=Path, help="folder of the logs, build/packages/TEST if not given")
     parser.add_argument("--pool", action="store_true", help="give the VM a disk with packages, see server-pool")
+    parser.add_argument("--client", action="store_true", help="boot a second VM, which is the client")
     parser.add_argument("test")
-    args = parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def main() -> int:
+    args = arguments(sys.argv[1:])
     kernel = args.kernel or vm.families()[0]
     if status := subprocess.run([TOP / "scripts/need-qemu"], check=False).returncode:
         return status
@@ -117,9 +171,13 @@ def main() -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "test").write_text(args.test)
+    client = Client(os.environ.get("KERNEL") or vm.families()[0], out, args.limit) if args.client else None
+    sockets = Path(client.sockets.name) if client else None
     tail = subprocess.Popen(["tail", "-q", "-n", "+1", "-F", out / "log"], stderr=subprocess.DEVNULL)
     try:
-        status = Server(images, out, Size(args.mem, args.cpus), pool).run(time.monotonic() + args.limit)
+        status = Server(images, out, Size(args.mem, args.cpus), pool, sockets).run(time.monotonic() + args.limit)
+        if client:
+            status = client.end() or status
     except OSError as error:
         print(f"svcrdma: {args.test}: {error}; logs in {out}", file=sys.stderr)
         status = 1

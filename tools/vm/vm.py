@@ -186,6 +186,7 @@ class Job:
     tree: Path | None = None  # a folder that the VMs can mount, as 9p's "tree"
     counted: bool = False  # the server's VM finds in /job/blocks what its kernel executes, see counts/blocks.c
     client: tuple[Images, Size] | None = None  # the client's VM, if it differs from the server's
+    sockets: Path | None = None  # the folder of the network's socket, for a VM that another program joins
 
     def machine(self, images: Images, role: str) -> tuple[Images, Size]:
         """Returns the images and the size of the VM with that role."""
@@ -411,14 +412,15 @@ def attempt(images: Images, job: Job) -> tuple[Result, bool]:
     roles = {1: ["single"], 2: ["server", "client"]}[job.vms]
     if job.command == []:
         roles = ["shell"]
-    with tempfile.TemporaryDirectory(prefix="svcrdma-") as sockets:
+    with tempfile.TemporaryDirectory(prefix="svcrdma-") as folder:
+        sockets = job.sockets or Path(folder)
         try:
             for index, role in enumerate(roles, 1):
                 directory = job.out / f"vm{index}"
                 shutil.rmtree(directory, ignore_errors=True)
-                vms.append(Vm(images, job, role, index, directory, Path(sockets)))
+                vms.append(Vm(images, job, role, index, directory, sockets))
                 if index < job.vms:
-                    wait_for_sockets(Path(sockets), vms[-1])
+                    wait_for_sockets(sockets, vms[-1])
             why = watch(vms, start + job.limit)
             booted = all(vm.process.poll() is None or (vm.out / "log").exists() for vm in vms)
         finally:

@@ -70,6 +70,7 @@ PACKAGES: list[tuple[str, float, list[str]]] = [
 # Those that take longer, for make test-packages.
 SLOW_PACKAGES: list[tuple[str, float, list[str]]] = [
     ("package.pages", 1500, []),
+    ("package.walk", 2400, ["--pool", "--client", "--kernel", "7.2"]),
     ("package.kernel", 600, ["--pool", "--kernel", "7.2"]),
     ("package.dkms-skip", 900, ["--pool", "--kernel", "7.2"]),
     ("package.dkms", 7200, ["--pool", "--cpus", "2", "--mem", "3072", "--kernel", "7.2"]),

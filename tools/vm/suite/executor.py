@@ -21,6 +21,8 @@ SKIPPED = 77
 # That of a test whose own checks have failed. With any other the consoles of its VMs are shown:
 # a VM died or hung, or a kernel complained.
 FAILED = 1
+# With this begins a line of a command that has repeated something and gives the reason.
+FLAKY = "FLAKY: "
 # Emulated VMs are that much slower than the limits assume.
 EMULATED_SLOW = 3
 
@@ -68,7 +70,7 @@ class Executor:
                 done = self.processes.run(test.command, test.seconds(self.slow), stdout=stream, stderr=stream)
             except subprocess.TimeoutExpired:
                 return Ended(None, "time limit", log)
-        return Ended(done.returncode, "", log)
+        return Ended(done.returncode, "", log, said_by_command(log))
 
     def _guest(self, test: Test, out: Path) -> Ended:
         server, *clients = test.machines
@@ -99,6 +101,12 @@ class Executor:
         consoles = () if is_own or not test.machines else tuple(sorted(ended.log.parents[2].glob("vm*/console.log")))
         why = "; before that: ".join([ended.why or f"status {ended.status}", *ended.repeats])
         return Result(test.name, Outcome.FAILED, seconds, why, ended.log, consoles)
+
+
+def said_by_command(log: Path) -> tuple[str, ...]:
+    """Returns what a command of this host has repeated: the rest of its lines that begin with FLAKY."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return tuple(line.removeprefix(FLAKY) for line in lines if line.startswith(FLAKY))
 
 
 def said_flaky(path: Path) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from unittest import mock
 
 import qemu
+import server
 
 from suite import catalogue, main
+from suite.executor import EMULATED_SLOW
 from suite.settings import Settings
 from suite.test import Machine, Test
 
@@ -173,6 +175,11 @@ class PackageTest(unittest.TestCase):
     def test_each_test_of_the_packages_is_listed(self) -> None:
         found = sorted(path.name for path in (qemu.TOP / "tools/vm/packages").glob("package.*"))
         self.assertEqual(sorted(names(catalogue.slow_package_tests(ALL))), found)
+
+    def test_the_runner_alone_limits_their_time(self) -> None:
+        for test in catalogue.slow_package_tests(ALL):
+            options = test.command[test.command.index("tools/vm/server.py") + 1 :]
+            self.assertGreaterEqual(server.arguments(list(options)).limit, test.seconds(EMULATED_SLOW), test.name)
 
     def test_they_need_the_packages(self) -> None:
         built, others = catalogue.with_needed(catalogue.slow_package_tests(ALL), catalogue.builds(ALL))

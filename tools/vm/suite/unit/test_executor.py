@@ -49,6 +49,10 @@ class ExecutorTest(unittest.TestCase):
         self.assertEqual((result.outcome, result.why), (Outcome.PASSED, ""))
         self.assertEqual((self.logs / "host.x/log").read_text(), "out\nerr\n")
 
+    def test_host_command_that_has_repeated_something_is_flaky(self) -> None:
+        result = self.host("echo FLAKY: a VM died; echo not FLAKY: x")
+        self.assertEqual((result.outcome, result.why), (Outcome.FLAKY, "a VM died"))
+
     def test_host_command_fails_by_its_status(self) -> None:
         result = self.host("exit 77")
         self.assertEqual((result.outcome, result.why, result.consoles), (Outcome.FAILED, "status 77", ()))

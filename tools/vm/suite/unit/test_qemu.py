@@ -41,9 +41,9 @@ class CommandLineTest(unittest.TestCase):
         vm.Vm(images, vm.Job(["true"], out, **job), "single", index, out / "vm", self.folder)  # type: ignore[arg-type]
         return self.lines[-1]
 
-    def plain(self, cpus: int = 1) -> list[str]:
+    def plain(self, cpus: int = 1, sockets: Path | None = None) -> list[str]:
         """Returns the command line of a server of the packages."""
-        machine = server.Server(self.folder, self.folder, qemu.Size(1024, cpus), self.folder / "pool.img")
+        machine = server.Server(self.folder, self.folder, qemu.Size(1024, cpus), self.folder / "pool.img", sockets)
         return machine.command_line().words
 
     def test_both_kinds_have_the_same_base(self) -> None:
@@ -73,6 +73,12 @@ class CommandLineTest(unittest.TestCase):
         self.assertRegex(self.value(second, "-netdev"), ",server=off,")
         self.assertIn("-plugin", first)
         self.assertNotIn("-plugin", second)
+
+    def test_the_client_of_the_packages_listens(self) -> None:
+        sockets = f"addr.path={self.folder}/net"
+        for words, side in (self.guest(), "on"), (self.plain(sockets=self.folder), "off"):
+            self.assertRegex(self.value(words, "-netdev"), f"^stream,.*server={side},.*{sockets}$")
+        self.assertNotIn(sockets, self.value(self.plain(), "-netdev"))
 
     def test_disks_come_in_the_order_that_init_expects(self) -> None:
         names = [re.sub(r".*drive=", "", word) for word in self.guest() if word.startswith("virtio-blk")]
