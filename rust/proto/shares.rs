@@ -10,8 +10,8 @@
 /// Divisor of all pages that gives the budget of peers that are not validated.
 const PART: usize = 8;
 
-/// The share of a connection when no pages are left. Sixteen connections with large Calls have as
-/// many Calls in the line then, so a connection with Calls of one page keeps up with all of them.
+/// The least share of a connection, so that one with small Calls has several at a time while few
+/// pages are left.
 const LEAST: usize = 16;
 
 /// The class of a peer: whether nfsd has validated it.
@@ -81,24 +81,27 @@ impl Budget {
         lent == 0 || lent.saturating_add(pages) <= self.pages
     }
 
-    /// Returns the number of pages that a connection may have while `lent` pages are lent or
-    /// promised.
+    /// Returns the share of a connection while `lent` pages are lent or promised.
     ///
     /// The share is proportional to the pages that are left, and at most `alone`. So a connection
     /// that is alone may have `alone` pages, and each of several connections that take their whole
     /// share leaves the next one the same fraction of what it found.
     ///
-    /// See [`Self::least`] for a connection that finds no pages left.
-    pub fn share(&self, lent: usize) -> usize {
+    /// See [`Self::most`] for a connection that finds no pages left.
+    fn share(&self, lent: usize) -> usize {
         let left = self.pages.saturating_sub(lent);
         let others = self.pages.saturating_sub(self.alone);
         let most = self.alone.saturating_mul(left).checked_div(others);
         most.map_or(self.alone, |most| most.min(self.alone))
     }
 
-    /// Returns the number of pages for which a connection may always have Calls in the line.
-    pub fn least(&self) -> usize {
-        LEAST.min(self.alone)
+    /// Returns the most pages that a connection may have while `lent` pages are lent or promised: its
+    /// share, or a few pages if none are left.
+    ///
+    /// A connection that has pages gets no more when none are left, although it may have its turn: a
+    /// peer that hangs would collect those that others return.
+    pub fn most(&self, lent: usize) -> usize {
+        self.share(lent).max(LEAST.min(self.alone))
     }
 }
 
@@ -153,15 +156,15 @@ mod tests {
 
     #[test]
     fn a_share_is_never_too_small_for_some_small_calls() {
-        assert_eq!(budget(PeerClass::Validated, 16384).least(), 16);
+        assert_eq!(budget(PeerClass::Validated, 16384).most(14336), 16);
         // But the administrator may allow less.
         let tight = Budget::new(PeerClass::Validated, 16384, 4, LARGEST);
-        assert_eq!(tight.least(), 4);
+        assert_eq!(tight.most(14336), 4);
     }
 
     #[test]
     fn a_connection_may_have_all_pages_if_so_configured() {
         let budget = Budget::new(PeerClass::Validated, 16384, 4194304, LARGEST);
-        assert_eq!(budget.share(10000), 4194304);
+        assert_eq!(budget.most(10000), 4194304);
     }
 }

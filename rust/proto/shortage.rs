@@ -3,11 +3,11 @@
 //! Page shortages: the Calls that wait too long for pages, and the connections that keep pages from
 //! them.
 //!
-//! The watchdog looks at the queues of waiting Calls at fixed intervals while any Call waits.
-//! [`Queue`] finds the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections
-//! that have filled too few of their pages during as many intervals. [`Largest`] selects the
-//! connection to close, and [`unserved`] the pages that count. A connection has more time while Calls
-//! still leave the queue, as they do under mere load.
+//! The watchdog looks at the waiting connections at fixed intervals while any waits. [`Wait`] and
+//! [`Queue`] find the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections that
+//! have filled too few of their pages during as many intervals. [`Largest`] selects the connection to
+//! close, and [`unserved`] the pages that count. A connection has more time while Calls still get
+//! pages, as they do under mere load.
 
 use crate::shares::PeerClass;
 
@@ -15,78 +15,77 @@ use crate::shares::PeerClass;
 /// unserved.
 pub const INTERVALS: u32 = 2;
 
-/// Successive looks at which a connection may be unserved while Calls leave the queue.
+/// Successive looks at which a connection may be unserved while Calls get pages.
 const PATIENCE: u32 = 6;
 
-/// A queue of Calls that wait for pages. Calls are counted in pages.
+/// The wait of a connection's first Call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Number of the last look.
+    at: u32,
+    /// The Calls that had got pages by then; wraps around.
+    turn: u32,
+    /// Successive looks at which the same Call waited.
+    looks: u32,
+}
+
+impl Wait {
+    /// Looks at a connection. `at` is the number of the look. If a Call waits, `turn` is the number of
+    /// the connection's Calls that got pages after they had waited. Returns the number of successive
+    /// looks at which the same Call waited.
+    pub fn look(&mut self, at: u32, turn: Option<u32>) -> u32 {
+        let Some(turn) = turn else {
+            self.looks = 0;
+            return 0;
+        };
+        let follows = self.looks > 0 && at == self.at.wrapping_add(1) && turn == self.turn;
+        let looks = if follows {
+            self.looks.saturating_add(1)
+        } else {
+            1
+        };
+        *self = Self { at, turn, looks };
+        looks
+    }
+}
+
+/// The progress of the connections that wait for pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Pages of all Calls that have left the queue; wraps around.
+    /// Calls that have got pages; wraps around.
     left: u32,
-    /// Value of `left` once the last Call that waited at the mark has left.
-    mark: u32,
-    /// Number of marks so far; wraps around.
-    marks: u32,
-    /// Looks since the mark, including the one that set it; 0 without a mark.
-    looks: u32,
     /// Value of `left` at the last look.
     seen: u32,
     /// Looks since `left` changed.
     still: u32,
+    /// Looks since pages were reclaimed for late Calls.
+    looks: u32,
 }
 
 impl Queue {
-    /// Notes that the first Call of the queue, a Call of `pages` pages, has left it.
-    pub fn leave(&mut self, pages: u32) {
-        self.left = self.left.wrapping_add(pages);
+    /// Notes that the first Call has got pages.
+    pub fn leave(&mut self) {
+        self.left = self.left.wrapping_add(1);
     }
 
-    /// Returns the number of the last mark. A Call that joins the queue keeps it for
-    /// [`Self::remove`].
-    pub fn marks(&self) -> u32 {
-        self.marks
-    }
-
-    /// Notes that a Call of `pages` pages, which has joined the queue after `marks` marks, is gone
-    /// from the queue without having had its turn. The time for which the others have waited does not
-    /// change.
-    pub fn remove(&mut self, marks: u32, pages: u32) {
-        let late = self.mark.wrapping_sub(self.left);
-        if self.looks > 0 && marks != self.marks {
-            self.mark = self.mark.wrapping_sub(pages.min(late));
-        }
-    }
-
-    /// Looks at the queue, in which Calls of `waiting` pages wait. Returns the pages of the Calls
-    /// that have waited for [`INTERVALS`].
-    pub fn look(&mut self, waiting: u32) -> u32 {
+    /// Looks at the queue.
+    pub fn look(&mut self) {
+        self.looks = self.looks.saturating_add(1);
         self.still = if self.seen == self.left {
             self.still.saturating_add(1)
         } else {
             0
         };
         self.seen = self.left;
-        let late = self.mark.wrapping_sub(self.left);
-        if waiting == 0 {
-            self.looks = 0;
-        } else if self.looks == 0 || late == 0 || late > waiting {
-            // All Calls that waited at the mark have left. The Calls that wait now get the next
-            // mark.
-            self.mark = self.left.wrapping_add(waiting);
-            self.marks = self.marks.wrapping_add(1);
-            self.looks = 1;
-        } else {
-            self.looks = self.looks.saturating_add(1);
-        }
-        if self.looks > INTERVALS {
-            late
-        } else {
-            0
-        }
+    }
+
+    /// Returns true if a Call that waited at `looks` successive looks is late.
+    pub fn is_late(&self, looks: u32) -> bool {
+        looks.min(self.looks) > INTERVALS
     }
 
     /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at
-    /// the last look, no Call had left the queue for [`INTERVALS`].
+    /// the last look, no Call had got pages for [`INTERVALS`].
     pub fn patience(&self) -> u32 {
         if self.still >= INTERVALS {
             0
@@ -149,7 +148,7 @@ impl Holder {
     }
 }
 
-/// The origin of the pages that parked Calls wait for.
+/// The origin of the pages that waiting Calls need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The Calls of the same line hold the pages, and the budget of the line is used up.
@@ -176,8 +175,8 @@ pub fn unserved(late: PeerClass, awaited: Awaited, holder: PeerClass, pages: [u3
     counted.fold(0, |all, (pages, _)| all.saturating_add(pages))
 }
 
-/// Returns true if a connection whose peer has the class `holder` keeps pages from a parked Call
-/// while no new pages can be made. `waiting` returns true if a Call is parked in a line.
+/// Returns true if a connection whose peer has the class `holder` keeps pages from a waiting Call
+/// while no new pages can be made. `waiting` returns true if Calls wait in a line.
 pub fn keeps_last(holder: PeerClass, mut waiting: impl FnMut(PeerClass) -> bool) -> bool {
     let mut lines = PeerClass::ALL.into_iter();
     lines.any(|line| line.may_close(holder) && waiting(line))
@@ -214,63 +213,49 @@ mod tests {
 
     #[test]
     fn calls_are_late_after_two_intervals() {
-        let mut queue = Queue::default();
-        assert_eq!([(); 5].map(|()| queue.look(300)), [0, 0, 300, 300, 300]);
-        // One Call has left and another one was added: the rest of the old Calls is late, the new
-        // one is not.
-        queue.leave(100);
-        assert_eq!(queue.look(350), 200);
-        queue.leave(200);
-        assert_eq!(
-            [queue.look(150), queue.look(150), queue.look(150)],
-            [0, 0, 150]
-        );
-        queue.leave(150);
-        assert_eq!(queue.look(0), 0);
-        assert_eq!([(); 3].map(|()| queue.look(1)), [0, 0, 1]);
+        let (mut queue, mut wait) = (Queue::default(), Wait::default());
+        let mut at = u32::MAX - 1;
+        let found = [
+            Some(7),
+            Some(7),
+            Some(7),
+            Some(7),
+            Some(8),
+            Some(8),
+            Some(8),
+            None,
+            Some(8),
+        ]
+        .map(|turn| {
+            at = at.wrapping_add(1);
+            queue.look();
+            let looks = wait.look(at, turn);
+            queue.is_late(looks)
+        });
+        let late = [false, false, true, true, false, false, true, false, false];
+        assert_eq!(found, late);
     }
 
     #[test]
-    fn calls_that_leave_in_time_are_never_late() {
-        let mut queue = Queue::default();
-        // Some Calls wait at each look, but none for longer than one interval.
-        for turn in 0..1000u32 {
-            let waiting = 100 + turn % 7;
-            assert_eq!(queue.look(waiting), 0, "{turn}");
-            queue.leave(waiting);
-        }
-    }
-
-    #[test]
-    fn removed_calls_do_not_change_the_lateness_of_others() {
-        let mut queue = Queue::default();
-        let first = queue.marks();
-        assert_eq!([(); 3].map(|()| queue.look(300)), [0, 0, 300]);
-        // A Call that waited at the mark, and one that came later.
-        queue.remove(first, 50);
-        assert_eq!(queue.look(300), 250);
-        queue.remove(queue.marks(), 40);
-        assert_eq!(queue.look(260), 250);
-        // No Call has had its turn, so the patience is used up.
-        assert_eq!(queue.patience(), 0);
-        queue.remove(first, 250);
-        assert_eq!(queue.look(10), 0);
-        // Without a mark nothing is late.
-        let mut queue = Queue::default();
-        queue.remove(queue.marks(), 100);
-        assert_eq!([(); 3].map(|()| queue.look(50)), [0, 0, 50]);
+    fn only_successive_looks_at_a_call_count() {
+        let mut wait = Wait::default();
+        let found = [1, 2, 3, 5, 6, 8].map(|at| wait.look(at, Some(0)));
+        assert_eq!(found, [1, 2, 3, 1, 2, 1]);
     }
 
     #[test]
     fn patience_lasts_while_calls_leave() {
         let mut queue = Queue::default();
         let mut patience = |leaves| {
-            queue.leave(leaves);
-            queue.look(300);
+            if leaves {
+                queue.leave();
+            }
+            queue.look();
             queue.patience()
         };
+        let (yes, no) = (true, false);
         assert_eq!(
-            [0, 0, 0, 1, 0, 0, 0].map(&mut patience),
+            [no, no, no, yes, no, no, no].map(&mut patience),
             [PATIENCE, 0, 0, PATIENCE, PATIENCE, 0, 0]
         );
     }
@@ -278,13 +263,19 @@ mod tests {
     #[test]
     fn a_restart_gives_late_calls_another_two_intervals() {
         let mut queue = Queue {
-            left: u32::MAX - 5,
+            left: u32::MAX,
             ..Queue::default()
         };
-        assert_eq!([(); 3].map(|()| queue.look(10)), [0, 0, 10]);
-        queue.restart();
-        queue.leave(7);
-        assert_eq!([(); 3].map(|()| queue.look(3)), [0, 0, 3]);
+        let mut late = |restarts| {
+            if restarts {
+                queue.restart();
+                queue.leave();
+            }
+            queue.look();
+            queue.is_late(9)
+        };
+        let found = [false, false, false, false, true, false, false].map(&mut late);
+        assert_eq!(found, [false, false, true, true, false, false, true]);
     }
 
     /// Looks at a connection with `held` pages that fills `filled` pages between two looks. Returns

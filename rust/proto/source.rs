@@ -67,7 +67,7 @@ fn address_of(gid: [u8; 16]) -> IpAddr {
 }
 
 /// A source of connect requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// An IPv4 address.
     Host(u32),

@@ -11,9 +11,9 @@
 //! - Calls: [`layout`], [`rpc`], [`ulb`]. Replies: [`reply`].
 //! - Flow control: [`credits`], [`receives`], [`callbacks`], [`sq`].
 //! - Lanes: [`lanes`].
-//! - Connect requests: [`prefixes`], [`source`].
-//! - Fair shares: [`shares`], [`shortage`], [`space`], [`pace`].
-//! - Containers over preallocated slots: [`ring`], [`wait_queue`].
+//! - Connect requests: [`prefixes`], [`source`], [`recent_peers`].
+//! - Fair shares: [`turns`], [`shares`], [`host_share`], [`shortage`], [`space`], [`pace`].
+//! - Containers over preallocated slots: [`ring`].
 //!
 //! # Context
 //!
@@ -47,6 +47,7 @@ pub mod error;
 mod fill;
 pub mod header;
 pub mod histogram;
+pub mod host_share;
 mod invalidation;
 pub mod lanes;
 pub mod layout;
@@ -57,6 +58,7 @@ pub mod prefixes;
 mod read;
 mod read_list;
 pub mod receives;
+pub mod recent_peers;
 pub mod reply;
 mod report;
 pub mod ring;
@@ -67,7 +69,7 @@ mod sink;
 pub mod source;
 pub mod space;
 pub mod sq;
+pub mod turns;
 pub mod ulb;
-pub mod wait_queue;
 mod wire;
 mod write;

@@ -2,21 +2,17 @@
 
 //! Bounded queues whose memory is allocated in advance, so that pushing never allocates.
 //!
-//! `svcrdma_proto::ring` and `svcrdma_proto::wait_queue` have the queues themselves; this module adds
-//! the kernel's memory. There is no C header: the kernel's `kfifo` only holds plain data.
+//! `svcrdma_proto::ring` has the queue itself; this module adds the kernel's memory. There is no C
+//! header: the kernel's `kfifo` only holds plain data.
 
 use core::ops::{
     Deref,
     DerefMut, //
 };
 use kernel::prelude::*;
-use svcrdma_proto::wait_queue;
 
 /// A first-in-first-out queue of bounded length. Dropping it may sleep.
 pub struct Ring<T>(svcrdma_proto::ring::Ring<KVVec<Option<T>>>);
-
-/// A first-in-first-out queue of bounded length whose items have owners. Dropping it may sleep.
-pub struct WaitQueue<T>(wait_queue::WaitQueue<KVVec<wait_queue::Slot<T>>>);
 
 /// An item that a queue has refused, with the reason.
 pub enum Refused<T> {
@@ -74,40 +70,6 @@ impl<T> Deref for Ring<T> {
 }
 
 impl<T> DerefMut for Ring<T> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
-
-impl<T> WaitQueue<T> {
-    /// Creates a queue for up to `capacity` items. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn with_capacity(capacity: usize) -> Result<Self> {
-        let mut slots = KVVec::with_capacity(capacity, GFP_KERNEL)?;
-        for _ in 0..capacity {
-            slots.push(wait_queue::Slot::default(), GFP_KERNEL)?;
-        }
-        Ok(Self(wait_queue::WaitQueue::new(slots)))
-    }
-
-    /// Creates a queue that refuses every item. Does not allocate.
-    pub fn none() -> Self {
-        Self(wait_queue::WaitQueue::new(KVVec::new()))
-    }
-}
-
-impl<T> Deref for WaitQueue<T> {
-    type Target = wait_queue::WaitQueue<KVVec<wait_queue::Slot<T>>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for WaitQueue<T> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }

@@ -66,18 +66,16 @@ pub(crate) enum CloseReason {
     DeviceFatal,
 }
 
-/// The queues that Calls and Replies pass. The first three have room for all that the credits
-/// allow, so if one of these is full, the transport has failed to count a Call or a Reply.
+/// The queues of a connection that Calls and Replies pass. They have room for all that the credits
+/// allow, so if one is full, the transport has failed to count a Call or a Reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// Complete Calls that wait for an nfsd thread.
     Inbox,
     /// RDMA Reads and Replies that wait to be posted.
     Work,
-    /// Calls that wait until the connection has pages left in its quota.
+    /// Calls of the connection that wait for pages.
     Quota,
-    /// Calls of a device's connections that wait for pages of the pool.
-    Pages,
 }
 
 impl CloseReason {
@@ -180,7 +178,6 @@ impl Queue {
             Queue::Inbox => 1,
             Queue::Work => 2,
             Queue::Quota => 3,
-            Queue::Pages => 4,
         }
     }
 
@@ -189,8 +186,7 @@ impl Queue {
         match self {
             Queue::Inbox => "Calls that wait for nfsd",
             Queue::Work => "Reads and Replies to post",
-            Queue::Quota => "Calls that wait for the quota of the connection",
-            Queue::Pages => "Calls that wait for pages",
+            Queue::Quota => "Calls of the connection that wait for pages",
         }
     }
 }

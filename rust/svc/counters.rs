@@ -19,6 +19,7 @@
 use super::{
     accept_from::AcceptFrom,
     latency::Latency,
+    recent_peers::RecentPeers,
     settings, //
 };
 use core::{
@@ -74,6 +75,8 @@ macro_rules! counters {
             pub(crate) namespace: Namespace,
             /// The setting `accept_from`.
             pub(crate) accept_from: AcceptFrom,
+            /// The peers that were validated recently.
+            pub(crate) recent_peers: RecentPeers,
             /// The numbers of its connections.
             tallies: Pin<KBox<SpinLock<Tallies>>>,
             $($(#[$total_doc])* $total: Counter,)*
@@ -112,6 +115,7 @@ macro_rules! counters {
                 Ok(Self {
                     namespace,
                     accept_from: AcceptFrom::new()?,
+                    recent_peers: RecentPeers::new()?,
                     tallies: KBox::pin_init(tallies, GFP_KERNEL)?,
                     $($total: Counter::new(),)*
                     $($name: Counter::new(),)*

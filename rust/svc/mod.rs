@@ -17,6 +17,7 @@
 //! | file | content |
 //! |---|---|
 //! | `settings`, `accept_from`, `counters` | the files in `/proc/sys/sunrpc/svcrdma` |
+//! | `recent_peers` | the peers that were validated recently |
 //! | `close_reason`, `history` | the reasons why connections were closed |
 //! | `watchdog` | periodic work for a device, or for the listeners |
 //! | `debugfs` | the files in `/sys/kernel/debug/svcrdma` |
@@ -41,8 +42,9 @@
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |
 //! | Read buffer | the sink of one Call, with the pages that count as lent to it |
-//! | class | `validated` if a Call of the peer had a valid file handle, otherwise `unvalidated` |
-//! | line | the queue of the Calls that wait for pages; one for each class |
+//! | host | what the connections of one source share: its Reply pages and Receive buffers |
+//! | class | `validated` if a Call of the peer had a valid file handle, now or not long ago; otherwise `unvalidated` |
+//! | line | the connections whose Calls wait for pages; one for each class |
 //! | quota | the limit of the pages that one connection has for Read chunks |
 //! | space | the pages that the Replies of one connection hold |
 //! | look, tick | one run of a watchdog |
@@ -59,6 +61,7 @@ mod history;
 mod lane;
 mod latency;
 mod listen;
+mod recent_peers;
 mod settings;
 mod watchdog;
 

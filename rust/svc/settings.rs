@@ -60,6 +60,9 @@ limits! {
     FIRST_CALL_SECONDS = c"first_call_seconds", 60 in 4..=3600;
     /// Seconds that a connect request may wait to be accepted.
     PENDING_SECONDS = c"pending_seconds", 30 in 4..=3600;
+    /// Seconds for which a peer counts as validated after nfsd has validated one of its connections,
+    /// or such a connection has closed; 0 for never.
+    VALIDATED_SECONDS = c"validated_seconds", 600 in 0..=86400;
     /// 1 to close all listeners and connections and to refuse new ones, 0 otherwise.
     RELEASE = c"release", 0 in 0..=1;
 }

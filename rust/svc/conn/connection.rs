@@ -17,8 +17,10 @@
 
 use super::{
     call::Call,
-    endpoint::Endpoint, //
+    endpoint::Endpoint,
+    offer::Offer,
     sender::CreditState,
+    validation::Validation, //
 };
 use crate::svc::{
     close_reason::{
@@ -30,7 +32,10 @@ use crate::svc::{
         Counters, //
     },
     history::seconds_since,
-    lane::domain::Domain,
+    lane::{
+        domain::Domain,
+        host::HostRef, //
+    },
     settings, //
 };
 use kernel::{
@@ -65,14 +70,12 @@ use sunrpc::{
 };
 use support::{
     addr::Addr,
-    figure::Figure,
     ring::Refused,
     trace,
     workqueue::OwnedQueue,
     RateLimit, //
 };
 use svcrdma_proto::{
-    cm::Peer,
     phase::{
         Next,
         Phase, //
@@ -116,6 +119,8 @@ pub(crate) struct Connection {
     pub(crate) max_calls: u32,
     /// The objects that the connections of the device share.
     pub(crate) domain: Arc<Domain<Connection>>,
+    /// What the connections of the same host share.
+    pub(crate) host: HostRef,
     /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
     /// The parameters of the peer.
@@ -126,21 +131,12 @@ pub(crate) struct Connection {
     pub(crate) state: SpinLock<State>,
     /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
-    /// True once nfsd has validated the peer. Never cleared.
-    pub(crate) is_validated: Figure<bool>,
+    /// The class of the peer.
+    pub(super) validation: Validation,
     /// The queue that runs the teardown.
     pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Connection>,
-}
-
-/// The parameters that a peer sends with its connect request.
-#[derive(Clone, Copy)]
-pub(crate) struct Offer {
-    /// The inline thresholds and abilities of the peer (RFC 8797).
-    pub(crate) peer: Peer,
-    /// The number of RDMA Reads that the peer serves at a time.
-    pub(crate) reads: u8,
 }
 
 impl_has_work! {
@@ -160,6 +156,8 @@ impl Connection {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
+        let host = domain.hosts.join(offer.origin.source())?;
+        let validation = Validation::new(counters.recent_peers.has(&offer.origin));
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -175,12 +173,13 @@ impl Connection {
                 max_credits: limit,
                 max_calls,
                 domain,
+                host,
                 counters,
                 offer,
                 inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
-                is_validated: Figure::default(),
+                validation,
                 queue,
                 work <- new_work!("svcrdma close"),
             }),
@@ -278,6 +277,9 @@ impl Connection {
             self.is_closing.store(true, Relaxed);
             next
         };
+        if self.validation.is_confirmed() {
+            self.counters.recent_peers.note(self.offer.origin);
+        }
         self.report(reason);
         self.inbox.close();
         self.follow(next);

@@ -17,7 +17,6 @@ use super::{
     published::Published,
     quota::{
         self,
-        Charged,
         Quota, //
     },
     receives::Receives,
@@ -34,6 +33,7 @@ use crate::svc::{
         Queue, //
     },
     lane::{
+        domain::Place,
         reply::{
             Kind,
             Reply, //
@@ -143,7 +143,9 @@ pub(crate) struct Endpoint {
     max_credits: u32,
     /// The pages of Calls that nfsd has not taken.
     #[pin]
-    quota: Quota,
+    pub(crate) quota: Quota,
+    /// The place in the lines of those that wait for pages.
+    pub(crate) place: Place<Connection>,
     /// The progress of the RDMA Reads.
     #[pin]
     pub(crate) reads: SpinLock<quota::Progress>,
@@ -192,9 +194,10 @@ impl Endpoint {
         // and callbacks.
         let calls = connection.max_calls as usize;
         let waiting = calls.saturating_add(SLOTS as usize);
+        let place = Place::new(connection.domain.clone(), &*connection)?;
         let quota = Quota::new(calls)?;
         let answers = Answers::new(&lane.pd()?, calls)?;
-        let space = Space::new(connection.domain.held.clone());
+        let space = Space::new(Arc::clone(&connection.host));
         let (sender, published) =
             Sender::new(connection.max_credits, space, connection.counters.clone())?;
         let send_queue = SendQueue::new(&Size { depth, waiting }, sender)?;
@@ -217,6 +220,7 @@ impl Endpoint {
                 answers <- answers,
                 max_credits,
                 quota <- quota,
+                place,
                 reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),
                 send_queue <- send_queue,
                 work <- new_work!("svcrdma receives"),
@@ -380,30 +384,6 @@ impl Endpoint {
         self.send_queue.lock().state().set_backed(backed);
     }
 
-    /// Charges `pages` pages of `call` to the quota, see [`Quota::take`].
-    #[inline]
-    pub(crate) fn begin_read(&self, call: Call, pages: usize) -> Charged {
-        self.quota.take(call, pages, || self.share())
-    }
-
-    /// Releases `pages` pages of a Call that nfsd has taken or will never take. Returns true if the
-    /// caller must start the waiting Calls, with [`Self::next_read`].
-    #[inline]
-    pub(crate) fn put_quota(&self, pages: usize) -> bool {
-        self.quota.put(pages)
-    }
-
-    /// Returns the next waiting Call that the quota allows to be read.
-    pub(crate) fn next_read(&self) -> Option<Call> {
-        self.quota.next(|| self.share())
-    }
-
-    /// Takes a Call that waits for the quota and will never be read, because the connection is torn
-    /// down.
-    pub(crate) fn take_unread(&self) -> Option<Call> {
-        self.quota.give_up()
-    }
-
     /// Notes that a Reply to the client is queued. The callbacks that were queued before it have
     /// used Receives of the client, which the Reply lets the client post again.
     #[inline]
@@ -419,8 +399,18 @@ impl Endpoint {
     }
 
     /// Returns the most pages that the connection may have for Read chunks.
-    fn share(&self) -> usize {
-        self.connection.domain.pool.share(self.connection.class())
+    pub(crate) fn share(&self) -> usize {
+        if self.may_read() {
+            self.connection.domain.pool.share(self.connection.class())
+        } else {
+            0
+        }
+    }
+
+    /// Returns true if the Read chunks of more than one Call may be read, see [`Space::may_read`].
+    #[inline]
+    pub(crate) fn may_read(&self) -> bool {
+        self.published.space.may_read(ReplyPages::now())
     }
 
     /// Counts a message that matches no waiting callback.
@@ -458,18 +448,17 @@ impl Endpoint {
         }
     }
 
-    /// Returns true if the connection holds pages for Read chunks, and parked Calls wait for such
+    /// Returns true if the connection holds pages for Read chunks, and Calls wait for such
     /// pages.
     fn keeps_read_pages(&self) -> bool {
         let class = self.connection.class();
         self.quota.used() > 0 && self.connection.domain.pool.is_short(class)
     }
 
-    /// Returns true if the connection holds pages of Replies, and the device has reached the limit
-    /// for these.
+    /// Returns true if the connection holds pages of Replies, and its host may hold no
+    /// more.
     fn keeps_reply_pages(&self) -> bool {
-        let limit = ReplyPages::now().device;
-        self.connection.domain.held.left(limit) <= 0 && self.published.space.held() > 0
+        self.published.space.is_short(ReplyPages::now().device)
     }
 
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the

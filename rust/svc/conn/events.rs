@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events: the reports of the connection manager about a connection.
+//! Events: the reports of the connection manager about a connection, and the requests of the table.
 //!
 //! # Context
 //!
 //! Workers of the connection manager, which may sleep.
 
 use super::connection::Connection;
-use crate::svc::close_reason::CloseReason;
+use crate::svc::{
+    close_reason::CloseReason,
+    lane::table::Tenant, //
+};
 use kernel::sync::{
     Arc,
     ArcBorrow, //
@@ -16,6 +19,20 @@ use rdma::cm::{
     Event,
     Events, //
 };
+
+impl Tenant for Connection {
+    fn number(&self) -> u64 {
+        Connection::number(self)
+    }
+
+    fn host(&self) -> u64 {
+        self.peer().host()
+    }
+
+    fn hang_up(self: &Arc<Self>) {
+        Connection::hang_up(self);
+    }
+}
 
 impl Events for Connection {
     fn established(this: ArcBorrow<'_, Self>) -> bool {

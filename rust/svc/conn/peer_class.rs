@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peer classes: whether nfsd has validated the peer of a connection, and the credits that this allows.
+//! Peer classes: whether the peer of a connection is validated, and the credits that this allows.
 //!
-//! nfsd sets a flag of the `svc_xprt` when a Call has a valid file handle. nfsd threads copy the
-//! flag to the connection when they have results, and all others read the copy. A validated peer
-//! stays validated.
+//! nfsd sets a flag of the `svc_xprt` when a Call has a valid file handle. nfsd threads note that
+//! when they have results. A peer that was validated recently begins as validated
+//! ([`recent_peers`](crate::svc::recent_peers)); only what nfsd has seen of this connection makes the
+//! peer remembered again. A validated peer stays validated.
 
 use super::connection::Connection;
 use sunrpc::results::Results;
@@ -14,22 +15,23 @@ use svcrdma_proto::shares::PeerClass;
 const CREDITS: u32 = 8;
 
 impl Connection {
-    /// Copies nfsd's flag, which the Call with these results may have set. In an nfsd thread.
+    /// Copies nfsd's flag, which the Call with these results may have set. Returns true if that
+    /// changes the class. In an nfsd thread.
     #[inline]
-    pub(crate) fn note_peer(&self, results: &Results<'_>) {
-        if self.class() == PeerClass::Unvalidated && results.is_peer_valid() {
-            self.is_validated.set(true);
+    pub(crate) fn note_peer(&self, results: &Results<'_>) -> bool {
+        if self.validation.is_confirmed() || !results.is_peer_valid() {
+            return false;
         }
+        let is_new = self.class() == PeerClass::Unvalidated;
+        self.validation.confirm();
+        self.counters.recent_peers.note(self.offer.origin);
+        is_new
     }
 
     /// Returns the class of the peer. In any context.
     #[inline]
     pub(crate) fn class(&self) -> PeerClass {
-        if self.is_validated.get() {
-            PeerClass::Validated
-        } else {
-            PeerClass::Unvalidated
-        }
+        self.validation.class()
     }
 
     /// Returns the most credits that the class of the peer allows.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Quota: the pages of a connection's Calls that nfsd has not taken, and the Calls that wait for
-//! the quota.
+//! pages.
 //!
 //! Pages count until nfsd takes the Call, so a peer whose Calls nfsd leaves in the inbox gets no
 //! more pages. The most pages of a connection are its share of the budget of its class (proto's
 //! `shares`). Shares shrink as a budget fills, because peers that hang keep theirs until they are
 //! closed.
+//!
+//! A Call waits here until the connection has room in its share and the pool has pages. If the first
+//! one only waits for pages of the pool, the connection waits in a line of the pool.
 //!
 //! # Locking
 //!
@@ -14,6 +17,11 @@
 //! only if Calls wait, or if it has to wait itself. A thread that releases pages either sees that a
 //! Call waits, or the thread that makes the Call wait sees the released pages, because both use full
 //! barriers.
+//!
+//! One thread at a time admits the waiting Calls: that for which [`Quota::wait`] or [`Quota::put`]
+//! has returned true. Starting a Call may end it, which must not start the next one recursively. While
+//! the connection waits in the pool, the thread that will serve it there is meant. A thread that
+//! releases pages meanwhile leaves, and its pages are seen by the next [`Quota::next`].
 
 use super::call::Call;
 use kernel::{
@@ -30,12 +38,16 @@ use kernel::{
     },
 };
 use support::ring::Ring;
-use svcrdma_proto::shortage::Holder;
+use svcrdma_proto::shortage::{
+    Holder,
+    Wait, //
+};
 
 /// The quota of a connection. The endpoint owns it.
 #[pin_data]
 pub(crate) struct Quota {
-    /// Pages of Calls that are read and of Calls that nfsd has not taken.
+    /// Pages of Calls that are read and of Calls that nfsd has not taken, and those that the
+    /// connection waits for in the pool.
     used: Atomic<i32>,
     /// True while Calls wait. Changed under the lock.
     has_waiting: AtomicFlag,
@@ -43,12 +55,21 @@ pub(crate) struct Quota {
     line: SpinLock<Line>,
 }
 
-/// The Calls that wait for the quota.
+/// The Calls that wait.
 struct Line {
     calls: Ring<Call>,
-    /// True while a thread starts the waiting Calls. Starting a Call may end it, which must not
-    /// start the next one recursively.
-    starting: bool,
+    /// True while a thread admits the waiting Calls, or the connection waits in the pool.
+    is_busy: bool,
+    /// The Calls that have got pages; wraps around.
+    turn: u32,
+}
+
+/// The first Call of a connection that waits in the pool.
+pub(crate) struct First {
+    /// The Calls before it that have waited; wraps around.
+    pub(crate) turn: u32,
+    /// The pages that it needs, or 0 if the connection has others.
+    pub(crate) wanted: usize,
 }
 
 /// The judgement on the progress of a connection's RDMA Reads, when pages are short. The endpoint
@@ -61,18 +82,12 @@ pub(crate) struct Progress {
     pub(crate) unserved: [u32; 2],
     /// Successive looks at which the peer served its Reads too slowly.
     pub(crate) unserved_looks: u32,
-}
-
-/// The result of charging the pages of a Call.
-pub(crate) enum Charged {
-    /// The Call may be read now.
-    Ready(Call),
-    /// The Call waits. The caller must start the waiting Calls, with [`Quota::next`].
-    Start,
-    /// The Call waits, and another thread starts the waiting Calls.
-    Waits,
-    /// Too many Calls wait.
-    Full(Call),
+    /// The wait of the first waiting Call.
+    pub(crate) wait: Wait,
+    /// Successive looks at which that Call waited.
+    pub(crate) waited_looks: u32,
+    /// The pages that it needs, or 0 if the connection has others.
+    pub(crate) wanted: u32,
 }
 
 impl Quota {
@@ -84,7 +99,8 @@ impl Quota {
     pub(crate) fn new(calls: usize) -> Result<impl PinInit<Self>> {
         let line = Line {
             calls: Ring::with_capacity(calls)?,
-            starting: false,
+            is_busy: false,
+            turn: 0,
         };
         Ok(pin_init!(Self {
             used: Atomic::new(0),
@@ -93,37 +109,35 @@ impl Quota {
         }))
     }
 
-    /// Charges `pages` for `call`, or makes the Call wait until others of the connection have ended.
-    /// `share` returns the most pages of the connection; it is called only if the connection has
-    /// pages.
+    /// Charges `pages` for a Call. Returns false if the Call must wait, behind Calls that wait already
+    /// or for others of the connection. `share` returns the most pages of the connection; it is
+    /// called only if the connection has pages.
     #[inline]
-    pub(crate) fn take(&self, call: Call, pages: usize, share: impl Fn() -> usize) -> Charged {
-        // Not before the Calls that wait already.
-        if !self.has_waiting.load(Relaxed) && self.charge(pages, share) {
-            Charged::Ready(call)
-        } else {
-            self.wait(call)
-        }
+    pub(crate) fn take(&self, pages: usize, share: impl Fn() -> usize) -> bool {
+        !self.has_waiting.load(Relaxed) && self.charge(pages, share)
     }
 
-    /// Makes `call` wait.
+    /// Releases the `pages` of a Call that has found none in the pool and will wait.
     #[cold]
-    #[inline(never)]
-    fn wait(&self, call: Call) -> Charged {
+    pub(crate) fn untake(&self, pages: usize) {
+        self.used.fetch_sub(count(pages), Full);
+    }
+
+    /// Makes `call` wait. Returns true if the caller must admit the waiting Calls, with
+    /// [`Self::next`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the Call if too many wait.
+    pub(crate) fn wait(&self, call: Call) -> Result<bool, Call> {
         let mut line = self.line.lock();
-        if let Err(call) = line.calls.push(call) {
-            return Charged::Full(call);
-        }
+        line.calls.push(call)?;
         // A full barrier: a thread that released pages before is seen by the next charge.
         self.has_waiting.xchg(true, Full);
-        if core::mem::replace(&mut line.starting, true) {
-            Charged::Waits
-        } else {
-            Charged::Start
-        }
+        Ok(!core::mem::replace(&mut line.is_busy, true))
     }
 
-    /// Releases `pages`. Returns true if the caller must start the waiting Calls, with
+    /// Releases `pages`. Returns true if the caller must admit the waiting Calls, with
     /// [`Self::next`].
     #[inline]
     pub(crate) fn put(&self, pages: usize) -> bool {
@@ -132,33 +146,48 @@ impl Quota {
         self.has_waiting.load(Relaxed) && self.start()
     }
 
-    /// Returns true if no thread starts the waiting Calls; then the caller must.
+    /// Returns true if no thread admits the waiting Calls; then the caller must.
     #[cold]
     #[inline(never)]
     fn start(&self) -> bool {
-        !core::mem::replace(&mut self.line.lock().starting, true)
+        !core::mem::replace(&mut self.line.lock().is_busy, true)
     }
 
-    /// Returns the next waiting Call that may be read, and charges its pages. After None the caller
-    /// stops, and the thread that releases pages next starts the Calls.
-    pub(crate) fn next(&self, share: impl Fn() -> usize) -> Option<Call> {
+    /// Charges the pages of the first waiting Call and returns their number. After None the caller
+    /// stops, and the thread that releases pages next admits the Calls.
+    pub(crate) fn next(&self, share: impl Fn() -> usize) -> Option<usize> {
         let mut line = self.line.lock();
         let pages = line.calls.front_mut().map(|call| call.sink_pages());
-        let has_room = pages.is_some_and(|pages| self.charge(pages, share));
-        let call = has_room.then(|| line.calls.pop()).flatten();
-        line.starting = call.is_some();
+        let pages = pages.filter(|pages| self.charge(*pages, share));
+        line.is_busy = pages.is_some();
+        pages
+    }
+
+    /// Takes the first waiting Call: it has got pages, or it will never be read.
+    pub(crate) fn pop(&self) -> Option<Call> {
+        let mut line = self.line.lock();
+        let call = line.calls.pop();
+        line.turn = line.turn.wrapping_add(1);
         self.has_waiting.store(!line.calls.is_empty(), Relaxed);
         call
+    }
+
+    /// Returns the first waiting Call, if the connection waits in the pool.
+    pub(crate) fn first(&self) -> Option<First> {
+        let mut line = self.line.lock();
+        if !line.is_busy {
+            return None;
+        }
+        let pages = line.calls.front_mut()?.sink_pages();
+        Some(First {
+            turn: line.turn,
+            wanted: if self.used() <= pages { pages } else { 0 },
+        })
     }
 
     /// Returns the number of charged pages.
     pub(crate) fn used(&self) -> usize {
         usize::try_from(self.used.load(Relaxed)).unwrap_or(0)
-    }
-
-    /// Takes a waiting Call that will never be read.
-    pub(crate) fn give_up(&self) -> Option<Call> {
-        self.line.lock().calls.pop()
     }
 
     /// Charges `pages`. Returns false, and charges nothing, if the connection has no room for them.

@@ -3,7 +3,7 @@
 //! Receives: the Receive buffers of a connection, whose number follows its credits.
 //!
 //! The path of a Call never allocates buffers. When a grant comes near the number of backed
-//! credits, work on the workqueue makes more buffers within the budget of the device. The watchdog
+//! credits, work on the workqueue makes more buffers within the host's share of those of the device. The watchdog
 //! frees the buffers that a client no longer needs and repeats failed allocations. Buffers for
 //! replies to callbacks are made when nfsd binds a backchannel; no callback is sent before they
 //! exist.
@@ -14,7 +14,10 @@
 //! under that mutex, so that no change is based on a stale number.
 
 use super::call::CallState;
-use crate::svc::settings;
+use crate::svc::{
+    lane::host::Host,
+    settings, //
+};
 use kernel::{
     new_mutex, pr_warn_once,
     prelude::*,
@@ -41,6 +44,8 @@ use svcrdma_proto::{
 #[pin_data]
 pub(crate) struct Receives {
     pool: Arc<ReceivePool<CallState>>,
+    /// The host, whose budget counts the buffers.
+    host: Arc<Host>,
     /// True once nfsd has bound a backchannel.
     is_bound: AtomicFlag,
     /// True if there are buffers for replies to callbacks.
@@ -58,11 +63,12 @@ pub(crate) struct Resizing<'a> {
 }
 
 impl Receives {
-    /// Creates an empty set of buffers, which will be in `pool`. May sleep.
-    pub(crate) fn new(pool: Arc<ReceivePool<CallState>>) -> Result<Arc<Self>> {
+    /// Creates an empty set of buffers, which will be in `pool` and count for `host`. May sleep.
+    pub(crate) fn new(pool: Arc<ReceivePool<CallState>>, host: Arc<Host>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 pool,
+                host,
                 is_bound: AtomicFlag::new(false),
                 takes_callbacks: AtomicFlag::new(false),
                 is_due: AtomicFlag::new(false),
@@ -130,8 +136,9 @@ impl Resizing<'_> {
     /// need. Surplus buffers are freed later. Returns the number of credits that buffers back. May
     /// sleep.
     pub(crate) fn resize(&self, wanted: u32, callbacks: u32) -> u32 {
-        let limit = Some(settings::RECEIVE_BUFFERS.get());
-        let (backed, made) = self.receives.pool.resize(wanted, callbacks, limit);
+        let Receives { pool, host, .. } = self.receives;
+        let limit = host.receives_share(settings::RECEIVE_BUFFERS.get());
+        let (backed, made) = pool.resize(wanted, callbacks, Some(limit));
         warn_if_short(made);
         backed
     }

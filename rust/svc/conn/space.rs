@@ -18,12 +18,12 @@
 //! # Context
 //!
 //! Any; takes no lock. The functions that change the number of pages are called under the lock of
-//! the send queue, which serialises them. They draw pages of the device in batches, so that a Reply
-//! rarely touches what all connections share. A connection has room for some thousand Calls, and a
+//! the send queue, which serialises them. They draw pages of the host in batches, so that a Reply
+//! rarely touches what connections share. A connection has room for some thousand Calls, and a
 //! Reply has at most the pages of an nfsd thread, so the numbers of pages never overflow.
 
 use crate::svc::{
-    lane::held::Held,
+    lane::host::Host,
     settings::ReplyPages, //
 };
 use kernel::sync::{
@@ -43,21 +43,21 @@ const BATCH: i32 = 16;
 pub(crate) struct Space {
     /// Pages that the Replies hold.
     held: Figure<i32>,
-    /// Pages that count in `device`: at least `held`.
+    /// Pages that count in `host`: at least `held`.
     drawn: Figure<i32>,
-    /// The pages of all connections.
-    device: Arc<Held>,
+    /// The host, which counts the pages of its connections.
+    host: Arc<Host>,
     /// True if nfsd was refused a Call and is to be woken.
     needs_wake: AtomicFlag,
 }
 
 impl Space {
     /// Returns a space in which no Reply holds pages.
-    pub(crate) fn new(device: Arc<Held>) -> Self {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
         Self {
             held: Figure::default(),
             drawn: Figure::default(),
-            device,
+            host,
             needs_wake: AtomicFlag::new(false),
         }
     }
@@ -97,11 +97,11 @@ impl Space {
         self.draw(self.held.get().saturating_sub(self.drawn.get()));
     }
 
-    /// Draws `pages` pages of the device, or gives pages back if the number is negative.
+    /// Draws `pages` pages of the host, or gives pages back if the number is negative.
     #[cold]
     #[inline(never)]
     fn draw(&self, pages: i32) {
-        self.device.add(pages);
+        self.host.add_reply_pages(pages);
         self.drawn.set(self.drawn.get().saturating_add(pages));
     }
 
@@ -148,12 +148,29 @@ impl Space {
     /// Returns true if the connection has space now.
     #[inline]
     fn fits(&self, limits: ReplyPages, running: impl FnOnce() -> i32) -> bool {
-        let standing = Standing {
+        self.standing(limits).has_space(running)
+    }
+
+    /// Returns true if the Read chunks of another Call may be read, whose pages would wait behind
+    /// the Replies. Changes when a Reply releases pages.
+    #[inline]
+    pub(crate) fn may_read(&self, limits: ReplyPages) -> bool {
+        self.standing(limits).has_room()
+    }
+
+    /// Returns the numbers that decide.
+    #[inline]
+    fn standing(&self, limits: ReplyPages) -> Standing {
+        Standing {
             held: self.held.get(),
             limit: limits.connection,
-            left: self.device.left(limits.device),
-        };
-        standing.has_space(running)
+            left: self.host.reply_pages_left(limits.device),
+        }
+    }
+
+    /// Returns true if Replies hold pages, and the host may hold no more while all may hold `limit`.
+    pub(crate) fn is_short(&self, limit: u32) -> bool {
+        self.held.get() > 0 && self.host.reply_pages_left(limit) <= 0
     }
 
     /// Returns the number of pages that the Replies hold.

@@ -22,7 +22,7 @@ use crate::svc::{
     },
     lane::{
         line,
-        watch::Late, //
+        watch::Watched, //
     },
     settings,
     watchdog::SHORTAGE_MSECS, //
@@ -41,8 +41,8 @@ const MOST_CLOSES: u32 = 16;
 impl Device {
     /// Looks for a shortage in each line, and ends it. `at` is the number of this look.
     pub(crate) fn end_shortages(&self, at: u32) {
-        let late = PeerClass::ALL.map(|class| self.domain.pool.look_at_line(class));
-        if late.iter().all(Option::is_none) {
+        let lines = PeerClass::ALL.map(|class| self.domain.pool.look_at_line(class));
+        if lines.iter().all(Option::is_none) {
             return;
         }
         self.domain.for_each(|connection| {
@@ -50,41 +50,56 @@ impl Device {
                 endpoint.look_at_reads(at);
             }
         });
-        for late in late.into_iter().flatten() {
-            self.close_largest(late);
+        for line in lines.into_iter().flatten() {
+            self.close_largest(line);
         }
     }
 
     /// Closes the connections with the most unserved pages, until they return as many pages as the
-    /// `late` Calls want.
+    /// late Calls of `line` want.
     // Out of line: rarely needed.
     #[inline(never)]
-    fn close_largest(&self, late: Late) {
-        let mut missing = late.pages;
+    fn close_largest(&self, line: Watched) {
+        let mut missing = 0u32;
+        self.domain.for_each(|connection| {
+            missing = missing.saturating_add(wanted(connection, line));
+        });
         for _ in 0..MOST_CLOSES {
             if missing == 0 {
                 return;
             }
             let mut largest = Largest::default();
             self.domain.for_each(|connection| {
-                largest.add(unserved(connection, late), || connection.clone())
+                largest.add(unserved(connection, line), || connection.clone())
             });
             let Some((pages, connection)) = largest.take() else {
                 return;
             };
             connection.close(CloseReason::PageShortage);
-            self.domain.pool.restart_line(late.class);
+            self.domain.pool.restart_line(line.class);
             missing = missing.saturating_sub(pages);
         }
     }
 }
 
-/// Returns the number of pages that `connection` keeps from the `late` Calls, as of the last look:
-/// 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
-fn unserved(connection: &Connection, late: Late) -> u32 {
-    if late.only_user == Some(connection.number()) {
+/// Returns the pages that `connection` wants for a late Call in `line`, as of the last look. A
+/// connection that has pages wants none: it waits for its own peer as well.
+fn wanted(connection: &Connection, line: Watched) -> u32 {
+    let endpoint = connection.snapshot().endpoint;
+    let Some(endpoint) = endpoint.filter(|_| connection.class() == line.class) else {
         return 0;
+    };
+    let reads = endpoint.reads.lock();
+    if line.queue.is_late(reads.waited_looks) {
+        reads.wanted
+    } else {
+        0
     }
+}
+
+/// Returns the number of pages that `connection` keeps from the late Calls of `line`, as of the last
+/// look: 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
+fn unserved(connection: &Connection, line: Watched) -> u32 {
     let Some(endpoint) = connection.snapshot().endpoint else {
         return 0;
     };
@@ -92,19 +107,19 @@ fn unserved(connection: &Connection, late: Late) -> u32 {
         let reads = endpoint.reads.lock();
         (reads.unserved, reads.unserved_looks)
     };
-    if looks <= late.patience {
+    if looks <= line.queue.patience() {
         return 0;
     }
-    shortage::unserved(late.class, late.awaited, connection.class(), unserved)
+    shortage::unserved(line.class, line.awaited, connection.class(), unserved)
 }
 
 impl Endpoint {
     /// Counts the pages under RDMA Read for each line, and judges if the peer serves its Reads fast
-    /// enough. `at` is the number of the look.
+    /// enough and if a Call waits too long. `at` is the number of the look.
     ///
     /// # Locking
     ///
-    /// Takes the locks of the send queue and of the progress, one after the other.
+    /// Takes the locks of the send queue, the quota and the progress, one after the other.
     fn look_at_reads(&self, at: u32) {
         let mut held = [0u32; 2];
         let filled = {
@@ -126,7 +141,10 @@ impl Endpoint {
             .iter()
             .fold(0u32, |all, held| all.saturating_add(*held));
         let seconds = settings::SHORTAGE_SECONDS.get();
+        let first = self.quota.first();
         let mut reads = self.reads.lock();
+        reads.waited_looks = reads.wait.look(at, first.as_ref().map(|first| first.turn));
+        reads.wanted = first.map_or(0, |first| line::count(first.wanted));
         reads.unserved_looks = reads
             .holder
             .look(at, all, filled, 1000 / SHORTAGE_MSECS, seconds);

@@ -4,8 +4,7 @@
 //!
 //! | step | action | the Call may wait for |
 //! |---|---|---|
-//! | [`begin`] | charges the pages to the connection's quota | other Calls of the connection |
-//! | [`request`] | borrows pages from the pool | free pages |
+//! | [`begin`] | charges the pages to the connection's quota, borrows pages from the pool | the quota, or free pages |
 //! | [`start`] | queues the RDMA Reads | room in the send queue |
 //! | [`finish`] | copies the inline parts, queues the Call for nfsd | |
 //! | [`end`] | returns the pages to the quota | |
@@ -27,22 +26,23 @@ use crate::svc::{
     conn::{
         call::Call,
         endpoint::Endpoint,
-        quota::Charged,
-        read_request::ReadRequest,
         work::{
             Outcome,
             Work, //
         },
     },
     lane::{
-        pool::Sink,
         read_buffer::ReadBuffer,
+        turns::Wait,
         waiter::Waiter, //
     },
 };
 use kernel::{
     prelude::*,
-    sync::ArcBorrow, //
+    sync::{
+        Arc,
+        ArcBorrow, //
+    }, //
 };
 use rdma::mem::dma::Direction;
 use svcrdma_proto::{
@@ -58,42 +58,58 @@ use svcrdma_proto::{
     ulb, //
 };
 
-impl Waiter for ReadRequest {
-    fn pages(&self) -> usize {
-        self.call.sink_pages()
-    }
-
-    fn user(&self) -> u64 {
-        self.endpoint.connection.number()
-    }
-
+impl Waiter for Endpoint {
     fn class(&self) -> PeerClass {
-        self.endpoint.connection.class()
+        self.connection.class()
     }
 
-    fn is_worthwhile(&self) -> bool {
-        !self.endpoint.connection.is_closing()
+    fn is_closing(&self) -> bool {
+        self.connection.is_closing()
     }
 
-    fn start(self, sink: ReadBuffer) -> Option<ReadBuffer> {
-        start(self, sink)
-    }
-
-    fn give_up(self) {
-        discard(&self.endpoint.connection, self.call);
+    fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer> {
+        let left = start_waiting(self.as_arc_borrow(), sink);
+        admit(self.as_arc_borrow());
+        left
     }
 }
 
-/// Charges the pages of `call` to the quota of its connection and requests them. A Call that
-/// exceeds the quota waits until other Calls have returned pages. A full queue of such Calls closes
-/// the connection.
+/// Starts the RDMA Reads of `call` if its connection has room in its share and there are pages.
+/// Otherwise the Call waits in its connection.
 pub(crate) fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
+    let connection = &endpoint.connection;
+    if connection.is_closing() {
+        discard(connection, call);
+        return;
+    }
     let pages = call.sink_pages();
-    match endpoint.begin_read(call, pages) {
-        Charged::Ready(call) => request(endpoint, call),
-        Charged::Start => start_waiting(endpoint),
-        Charged::Waits => {}
-        Charged::Full(call) => {
+    if !endpoint.quota.take(pages, || endpoint.share()) {
+        wait(endpoint, call);
+        return;
+    }
+    let (class, user) = (connection.class(), connection.number());
+    let domain = &connection.domain;
+    match domain.sink(&endpoint.lane, class, user, pages) {
+        Some(sink) => {
+            if let Some(sink) = start(endpoint, call, sink) {
+                domain.put_sink(&endpoint.lane, sink);
+            }
+        }
+        None => {
+            endpoint.quota.untake(pages);
+            wait(endpoint, call);
+        }
+    }
+}
+
+/// Makes `call` wait. A full queue of waiting Calls closes the connection.
+#[cold]
+#[inline(never)]
+fn wait(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
+    match endpoint.quota.wait(call) {
+        Ok(true) => admit(endpoint),
+        Ok(false) => {}
+        Err(call) => {
             let connection = &endpoint.connection;
             connection.close(CloseReason::Overflow(Queue::Quota));
             discard(connection, call);
@@ -101,41 +117,59 @@ pub(crate) fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
     }
 }
 
-/// Requests pages for `call` from the pool, and starts the RDMA Reads if the pool has enough.
-/// Otherwise the Call waits in the line of its peer's class, and the pool starts the Reads
-/// later.
-fn request(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
+/// Starts the waiting Calls, until one exceeds the share of the connection or the pool has no pages
+/// for it. In the latter case the connection waits in the pool, which goes on with
+/// [`Waiter::serve`].
+#[cold]
+#[inline(never)]
+fn admit(endpoint: ArcBorrow<'_, Endpoint>) {
     let connection = &endpoint.connection;
-    if connection.is_closing() {
-        discard(connection, call);
-        return;
-    }
-    let request = ReadRequest {
-        endpoint: endpoint.into(),
-        call,
-    };
     let domain = &connection.domain;
-    match domain.sink(&endpoint.lane, request) {
-        Sink::Ready(request, sink) => {
-            if let Some(sink) = start(request, sink) {
-                domain.put_sink(&endpoint.lane, sink);
+    while let Some(pages) = endpoint.quota.next(|| endpoint.share()) {
+        let waiter: Arc<Endpoint> = endpoint.into();
+        match domain.wait(&endpoint.lane, waiter, endpoint.place.seat(), pages) {
+            Wait::Ready(sink) => {
+                if let Some(sink) = start_waiting(endpoint, sink) {
+                    domain.put_sink(&endpoint.lane, sink);
+                }
             }
+            Wait::Waits => {
+                connection.counters.page_waits.inc();
+                domain.want_refill();
+                return;
+            }
+            // The teardown drops the Calls.
+            Wait::Closed => return,
         }
-        Sink::Waits => {
-            connection.counters.page_waits.inc();
-            domain.want_refill();
-        }
-        Sink::Refused(refused) => {
-            let request = connection.take_back(refused, Queue::Pages);
-            discard(connection, request.call);
-        }
+    }
+}
+
+/// Queues the RDMA Reads of the first waiting Call into `sink`, see [`start`].
+fn start_waiting(endpoint: ArcBorrow<'_, Endpoint>, sink: ReadBuffer) -> Option<ReadBuffer> {
+    match endpoint.quota.pop() {
+        Some(call) => start(endpoint, call, sink),
+        None => Some(sink),
+    }
+}
+
+/// Notes that nfsd has validated the peer, whose Calls may wait for pages.
+#[cold]
+#[inline(never)]
+pub(crate) fn promote(endpoint: &Endpoint) {
+    let domain = &endpoint.connection.domain;
+    domain.pool.promote(endpoint.place.seat());
+    if domain.pool.has_parked() {
+        domain.want_refill();
     }
 }
 
 /// Queues the RDMA Reads of a Call into `sink`. Returns the sink, and drops the Call, if the
 /// connection is closing or `sink` cannot be mapped.
-fn start(request: ReadRequest, sink: ReadBuffer) -> Option<ReadBuffer> {
-    let ReadRequest { endpoint, mut call } = request;
+fn start(
+    endpoint: ArcBorrow<'_, Endpoint>,
+    mut call: Call,
+    sink: ReadBuffer,
+) -> Option<ReadBuffer> {
     if endpoint.connection.is_closing() {
         endpoint.connection.counters.calls_dropped.inc();
         return Some(sink);
@@ -145,7 +179,7 @@ fn start(request: ReadRequest, sink: ReadBuffer) -> Option<ReadBuffer> {
         return abandon(&endpoint, call);
     }
     if call.cursor.get().peek().is_none() {
-        finish(endpoint.as_arc_borrow(), call, Outcome::Done);
+        finish(endpoint, call, Outcome::Done);
         return None;
     }
     match endpoint.post(Work::Read(call)) {
@@ -228,22 +262,13 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
     end(endpoint, pages);
 }
 
-/// Returns `pages` pages to the quota, and requests pages for the Calls that waited for the quota.
+/// Returns `pages` pages to the quota, and starts Calls that waited for it.
 ///
 /// Called when nfsd has taken the Call that held the pages, or when that Call has ended without
 /// nfsd.
 pub(crate) fn end(endpoint: ArcBorrow<'_, Endpoint>, pages: usize) {
-    if endpoint.put_quota(pages) {
-        start_waiting(endpoint);
-    }
-}
-
-/// Requests pages for the Calls that waited for the quota.
-#[cold]
-#[inline(never)]
-fn start_waiting(endpoint: ArcBorrow<'_, Endpoint>) {
-    while let Some(call) = endpoint.next_read() {
-        request(endpoint, call);
+    if endpoint.quota.put(pages) {
+        admit(endpoint);
     }
 }
 

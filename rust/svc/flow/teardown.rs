@@ -74,11 +74,11 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     while let Some(message) = endpoint.answers.give_up() {
         drop(message);
     }
-    while let Some(call) = endpoint.take_unread() {
+    endpoint.place.leave();
+    while let Some(call) = endpoint.quota.pop() {
         discard(connection, call);
     }
     let domain = &connection.domain;
-    domain.pool.give_up(connection.number());
     if domain.pool.forget(connection.number()) {
         domain.want_refill();
     }

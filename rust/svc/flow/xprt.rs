@@ -61,7 +61,9 @@ impl Connect for Xprt {
 
     #[inline]
     fn sendto(&self, call: Call, results: Results<'_>) {
-        self.endpoint.connection.note_peer(&results);
+        if self.endpoint.connection.note_peer(&results) {
+            read::promote(&self.endpoint);
+        }
         send::send(&self.endpoint, call, results);
     }
 

@@ -4,17 +4,17 @@
 
 use super::{
     held::Held,
+    host::Hosts,
     lanes::Lanes,
-    pool::{
-        Pool,
-        Sink, //
-    },
+    line::Seat,
+    pool::Pool,
     read_buffer::ReadBuffer,
     stock::Count,
     table::{
         Table,
         Tenant, //
     },
+    turns::Wait,
     waiter::Waiter,
     Lane, //
 };
@@ -58,11 +58,13 @@ pub(crate) struct Domain<C: Tenant> {
     /// The live lanes.
     pub(crate) lanes: Lanes,
     /// The pages, page regions and reply contexts.
-    pub(crate) pool: Pool<C::Read>,
+    pub(crate) pool: Pool,
     /// The budget of Receive buffers.
     pub(crate) receives: Arc<Budget>,
     /// The number of pages in Replies.
     pub(crate) held: Arc<Held>,
+    /// The hosts that have connections.
+    pub(crate) hosts: Arc<Hosts>,
     /// The connections that closed last.
     pub(crate) history: History,
     /// True if a peer may confirm a disconnect after the queue pair is destroyed. False on iWARP.
@@ -94,6 +96,7 @@ impl<C: Tenant> Domain<C> {
         let history = History::new()?;
         let receives = Arc::new(Budget::new(), GFP_KERNEL)?;
         let held = Arc::new(Held::new(), GFP_KERNEL)?;
+        let hosts = Hosts::new(held.clone(), receives.clone())?;
         Arc::pin_init(
             pin_init!(Self {
                 table <- new_mutex!(table, "svcrdma connections"),
@@ -101,6 +104,7 @@ impl<C: Tenant> Domain<C> {
                 pool,
                 receives,
                 held,
+                hosts,
                 history,
                 has_confirmations,
                 queue,
@@ -110,22 +114,49 @@ impl<C: Tenant> Domain<C> {
         )
     }
 
-    /// Lends a sink for `call`, whose connection is in `lane`, or parks the Call until the pool has
-    /// one. In any process context.
-    pub(crate) fn sink(&self, lane: &Lane, call: C::Read) -> Sink<C::Read> {
-        // Parked Calls come first, and the pool alone counts what unvalidated peers have.
-        if call.class() == PeerClass::Validated && !self.pool.has_parked() {
-            if let Some(sink) = lane.take_sink(call.pages()) {
-                return Sink::Ready(call, sink);
-            }
-        }
-        self.pool.sink(call)
+    /// Lends a sink of `pages` pages to a Call of connection `user` in `lane`, unless the Call must
+    /// wait. In any process context.
+    pub(crate) fn sink(
+        &self,
+        lane: &Lane,
+        class: PeerClass,
+        user: u64,
+        pages: usize,
+    ) -> Option<ReadBuffer> {
+        self.idle_sink(lane, class, pages)
+            .or_else(|| self.pool.sink(class, user, pages))
     }
 
-    /// Takes back a sink whose pages nobody else uses, and starts parked Calls that need
+    /// Lends a sink of `pages` pages to the first waiting Call of a connection in `lane`, or makes the
+    /// connection wait in the pool. In any process context.
+    pub(crate) fn wait(
+        &self,
+        lane: &Lane,
+        waiter: Arc<dyn Waiter>,
+        seat: Seat,
+        pages: usize,
+    ) -> Wait {
+        match self.idle_sink(lane, waiter.class(), pages) {
+            Some(sink) => Wait::Ready(sink),
+            None => self.pool.wait(waiter, seat, pages),
+        }
+    }
+
+    /// Lends an idle sink of `lane`.
+    #[inline]
+    fn idle_sink(&self, lane: &Lane, class: PeerClass, pages: usize) -> Option<ReadBuffer> {
+        // Waiting Calls come first, and the pool alone counts what unvalidated peers have.
+        if class == PeerClass::Validated && !self.pool.has_parked() {
+            lane.take_sink(pages)
+        } else {
+            None
+        }
+    }
+
+    /// Takes back a sink whose pages nobody else uses, and starts waiting Calls that need
     /// them. In any process context.
     pub(crate) fn put_sink(self: &Arc<Self>, lane: &Lane, sink: ReadBuffer) {
-        // A Call that parks after this check reclaims what the lane has kept.
+        // A connection that waits after this check reclaims what the lane has kept.
         let pages = || {
             if self.pool.has_parked() {
                 0
@@ -138,8 +169,8 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns a sink to the pool and starts parked Calls. The budget may have
-    /// room for another parked Call now; the refill makes the pages that this Call lacks. In any
+    /// Returns a sink to the pool and starts waiting Calls. The budget may have
+    /// room for another waiting Call now; the refill makes the pages that this Call lacks. In any
     /// process context.
     #[inline(never)]
     pub(crate) fn return_sink(self: &Arc<Self>, sink: ReadBuffer) {
@@ -149,7 +180,7 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Queues the refill if a parked Call only waits for new pages or regions. In any process context.
+    /// Queues the refill if a waiting Call only lacks new pages or regions. In any process context.
     #[cold]
     #[inline(never)]
     fn refill_if_needed(self: &Arc<Self>) {
@@ -171,7 +202,7 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Takes back a page region without pages, and starts parked Calls that need it. In any process
+    /// Takes back a page region without pages, and starts waiting Calls that need it. In any process
     /// context.
     pub(crate) fn put_page_region(&self, lane: &Lane, page_region: KBox<PageRegion>) {
         let left = if self.pool.has_parked() {
@@ -184,14 +215,14 @@ impl<C: Tenant> Domain<C> {
         }
     }
 
-    /// Returns what all lanes keep to the pool, if Calls are parked there. May sleep.
+    /// Returns what all lanes keep to the pool, if Calls wait there. May sleep.
     fn reclaim(&self) {
         if self.pool.has_parked() {
             self.lanes.for_each(|lane| lane.reclaim(&self.pool));
         }
     }
 
-    /// Begins another look at the parked Calls and returns its number. May sleep.
+    /// Begins another look at the waiting connections and returns its number. May sleep.
     pub(crate) fn begin_look(&self) -> u32 {
         let mut idle = 0usize;
         self.lanes
@@ -233,7 +264,7 @@ impl<C: Tenant> Domain<C> {
         (count, lanes, idle)
     }
 
-    /// Queues the refill of the pool, because a Call is parked. In any process context.
+    /// Queues the refill of the pool, because a Call waits. In any process context.
     pub(crate) fn want_refill(self: &Arc<Self>) {
         // An error means that the refill is queued already.
         let _ = self.queue.enqueue(self.clone());
@@ -281,5 +312,39 @@ impl<C: Tenant> Domain<C> {
     /// Returns true if the table holds no connection. May sleep.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.lock().is_empty()
+    }
+}
+
+/// The place of a connection in the lines of the pool, which it leaves when this is dropped.
+pub(crate) struct Place<C: Tenant> {
+    domain: Arc<Domain<C>>,
+    seat: Seat,
+}
+
+impl<C: Tenant> Place<C> {
+    /// Adds `connection` to the lines of `domain`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(domain: Arc<Domain<C>>, connection: &C) -> Result<Self> {
+        let seat = domain.pool.join(connection.number(), connection.host())?;
+        Ok(Self { domain, seat })
+    }
+
+    /// Returns the place.
+    pub(crate) fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// Leaves the lines. In any process context.
+    pub(crate) fn leave(&self) {
+        self.domain.pool.leave(self.seat);
+    }
+}
+
+impl<C: Tenant> Drop for Place<C> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Held pages: the number of pages in the Replies of a device's connections, send buffers included.
+//! Held pages: the number of pages in the Replies of a device's or a host's connections, send buffers
+//! included.
 //!
 //! Connections draw pages in batches, so the number includes up to two batches more for each
 //! connection that is busy.
@@ -29,12 +30,8 @@ impl Held {
     }
 
     /// Returns the number of pages.
+    #[inline]
     pub(crate) fn count(&self) -> i64 {
         i64::from(self.0.load(Relaxed))
-    }
-
-    /// Returns the number of pages that are left of `limit`, 0 or less if the limit is reached.
-    pub(crate) fn left(&self, limit: u32) -> i64 {
-        i64::from(limit).saturating_sub(self.count())
     }
 }

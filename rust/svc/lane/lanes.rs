@@ -12,7 +12,6 @@
 
 use super::{
     pool::Pool,
-    waiter::Waiter,
     Lane,
     Place, //
 };
@@ -92,24 +91,20 @@ impl Lanes {
 
     /// Returns what lanes have not used since the last call to `pool`. Retires lanes that no
     /// connection uses.
-    pub(crate) fn trim<W: Waiter>(&self, pool: &Pool<W>) {
+    pub(crate) fn trim(&self, pool: &Pool) {
         let mut list = self.0.lock();
         list.iter().for_each(|lane| lane.trim(pool));
         retire_all(&mut list, |lane| lane.load() == 0, pool);
     }
 
     /// Retires all lanes, and returns what they keep to `pool`.
-    pub(crate) fn close<W: Waiter>(&self, pool: &Pool<W>) {
+    pub(crate) fn close(&self, pool: &Pool) {
         retire_all(&mut self.0.lock(), |_| true, pool);
     }
 }
 
 /// Retires the lanes for which `is_over` returns true, and returns what they keep to `pool`.
-fn retire_all<W: Waiter>(
-    list: &mut KVec<Arc<Lane>>,
-    is_over: impl Fn(&Lane) -> bool,
-    pool: &Pool<W>,
-) {
+fn retire_all(list: &mut KVec<Arc<Lane>>, is_over: impl Fn(&Lane) -> bool, pool: &Pool) {
     let mut i: usize = 0;
     while let Some(lane) = list.get(i) {
         if !is_over(lane) {

@@ -1,138 +1,140 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines: the parked Calls of peers of one class, and the number of pages that such Calls hold.
+//! Lines: the waiting connections of peers of one class, and the number of pages that Calls of such
+//! peers hold.
 //!
 //! The stock of a pool has a line for each [`PeerClass`], under its lock. Each line has a budget of
-//! its own, so unvalidated peers take neither pages nor places from validated ones. A Call belongs
-//! to the line of the class that its peer has when the Call asks for pages. The [`ReadBuffer`] keeps
-//! that class until the pages come back, even if the peer is validated meanwhile.
+//! its own, so unvalidated peers take no pages from validated ones. A connection waits in the line of
+//! the class that its peer has, and moves when the peer is validated. A [`ReadBuffer`] keeps the class
+//! until the pages come back, even if the peer is validated meanwhile. The order is that of proto's
+//! `turns`.
 
 use super::{
     read_buffer::ReadBuffer,
     sizes::LARGE,
     waiter::Waiter, //
 };
-use crate::svc::settings::{
-    self,
-    ReadPages, //
+use crate::svc::settings::ReadPages;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
 };
-use kernel::prelude::*;
 use rdma::mem::page_region::PageRegion;
-use support::ring::WaitQueue;
 use svcrdma_proto::{
     shares::{
         Budget,
         PeerClass, //
     },
-    shortage, //
+    shortage,
+    turns::{
+        Host,
+        Member,
+        Turns,
+        MAX_PAGES, //
+    }, //
 };
 
-/// The most Calls in a line: more than the credits of any one connection.
-const MAX_PARKED: usize = 4 * settings::MAX_CREDITS as usize;
+// The largest Call counts as a whole.
+const _: () = assert!(LARGE <= MAX_PAGES as usize);
 
 /// Returns the budget of the line of `class`.
 fn budget(class: PeerClass, limits: ReadPages) -> Budget {
     Budget::new(class, limits.device, limits.connection, LARGE)
 }
 
-/// A parked Call.
-pub(crate) struct Parked<W> {
-    call: W,
-    /// The number of the last mark of `lateness` when the Call was parked.
-    marks: u32,
+/// The place of a connection in the lines.
+#[derive(Clone, Copy)]
+pub(crate) struct Seat {
+    /// The index in both lines.
+    at: u32,
+    /// The number of the connection.
+    pub(super) user: u64,
 }
 
 /// The line of one class.
-pub(crate) struct Line<W> {
+pub(crate) struct Line {
     class: PeerClass,
-    /// The parked Calls, the oldest first. Their owners are the numbers of their connections.
-    parked: WaitQueue<Parked<W>>,
-    /// Pages that the parked Calls need.
-    pub(super) demand: usize,
+    /// The waiting connections.
+    pub(super) waiting: Turns<KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>>,
     /// Pages that are lent to Calls.
     lent: usize,
     /// Pages among these that no Call has, because lanes keep them, as of the last look.
     pub(super) idle: usize,
-    /// The time for which the parked Calls have waited, in looks.
-    pub(super) lateness: shortage::Queue,
+    /// The progress of the waiting connections.
+    pub(super) queue: shortage::Queue,
 }
 
-impl<W: Waiter> Line<W> {
-    /// Returns a line that has no room for Calls.
+/// Allocates `capacity` unused places. May sleep.
+#[inline(never)]
+fn places_with_capacity<T: Default>(capacity: usize) -> Result<KVVec<T>> {
+    let mut places = KVVec::with_capacity(capacity, GFP_KERNEL)?;
+    for _ in 0..capacity {
+        places.push(T::default(), GFP_KERNEL)?;
+    }
+    Ok(places)
+}
+
+/// Places for connections and for their hosts.
+type Room = (KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>);
+
+impl Line {
+    /// Returns a line that has no room for connections.
     pub(crate) fn new(class: PeerClass) -> Self {
         Self {
             class,
-            parked: WaitQueue::none(),
-            demand: 0,
+            waiting: Turns::new(KVVec::new(), KVVec::new()),
             lent: 0,
             idle: 0,
-            lateness: shortage::Queue::default(),
+            queue: shortage::Queue::default(),
         }
     }
 
-    /// Allocates the room for the Calls of a line. May sleep.
-    pub(crate) fn room() -> Result<WaitQueue<Parked<W>>> {
-        WaitQueue::with_capacity(MAX_PARKED)
+    /// Allocates room for `room` connections. May sleep.
+    pub(crate) fn room(room: usize) -> Result<Room> {
+        Ok((places_with_capacity(room)?, places_with_capacity(room)?))
     }
 
-    /// Gives the line `room` for Calls. Returns the room that it had, which the caller drops
-    /// outside the lock.
-    pub(crate) fn open(&mut self, room: WaitQueue<Parked<W>>) -> WaitQueue<Parked<W>> {
-        core::mem::replace(&mut self.parked, room)
+    /// Gives the line `room` for more connections. Returns the room that it had, or what it does not
+    /// need. The caller drops that outside the lock.
+    pub(crate) fn widen(&mut self, (members, hosts): Room) -> Room {
+        self.waiting.widen(members, hosts)
     }
 
-    /// Parks `call`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the Call if the line is full.
-    pub(crate) fn park(&mut self, call: W) -> Result<(), W> {
-        let (user, pages) = (call.user(), call.pages());
-        let marks = self.lateness.marks();
-        let parked = self.parked.push(user, Parked { call, marks });
-        parked.map_err(|refused| refused.call)?;
-        self.demand = self.demand.saturating_add(pages);
-        Ok(())
+    /// Makes the connection wait. Returns the waiter if the connection has left, or waits already.
+    pub(crate) fn wait(
+        &mut self,
+        seat: Seat,
+        pages: usize,
+        waiter: Arc<dyn Waiter>,
+    ) -> Result<(), Arc<dyn Waiter>> {
+        self.waiting.wait(seat.at, seat.user, count(pages), waiter)
     }
 
-    /// Takes the oldest parked Call.
-    pub(crate) fn pop(&mut self) -> Option<W> {
-        let call = self.parked.pop()?.call;
-        let pages = call.pages();
-        self.demand = self.demand.saturating_sub(pages);
-        self.lateness.leave(count(pages));
-        Some(call)
+    /// Takes the first connection, which has its turn.
+    pub(crate) fn serve(&mut self) -> Option<Arc<dyn Waiter>> {
+        let waiter = self.waiting.serve()?;
+        self.queue.leave();
+        Some(waiter)
     }
 
-    /// Takes the oldest parked Call of connection `user` out of its turn.
-    pub(crate) fn remove(&mut self, user: u64) -> Option<W> {
-        let Parked { call, marks } = self.parked.remove(user)?;
-        let pages = call.pages();
-        self.demand = self.demand.saturating_sub(pages);
-        self.lateness.remove(marks, count(pages));
-        Some(call)
+    /// Takes the first connection if it is closing.
+    pub(crate) fn take_closing(&mut self) -> Option<Arc<dyn Waiter>> {
+        let first = self.waiting.first()?;
+        let (at, user) = (first.at, first.owner);
+        if !first.item.is_closing() {
+            return None;
+        }
+        Some(self.waiting.remove(at, user)?.1)
     }
 
-    /// Returns the oldest parked Call.
-    pub(crate) fn front(&self) -> Option<&W> {
-        Some(&self.parked.front()?.call)
-    }
-
-    /// Returns the number of parked Calls.
+    /// Returns the number of waiting connections.
     pub(crate) fn len(&self) -> usize {
-        self.parked.len()
+        self.waiting.len()
     }
 
-    /// Returns true if no Call is parked.
+    /// Returns true if no connection waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.parked.is_empty()
-    }
-
-    /// Returns the number of the connection that all parked Calls belong to, if they belong to one.
-    pub(crate) fn only_user(&self) -> Option<u64> {
-        let mut users = self.parked.owners();
-        let first = users.next()?;
-        users.all(|user| user == first).then_some(first)
+        self.waiting.is_empty()
     }
 
     /// Returns true if the budget has `pages` pages left.
@@ -140,10 +142,10 @@ impl<W: Waiter> Line<W> {
         budget(self.class, limits).fits(self.lent, pages)
     }
 
-    /// Returns true if the oldest parked Call exceeds what is left of the budget.
-    pub(crate) fn is_blocked(&mut self, limits: ReadPages) -> bool {
-        let pages = self.front().map(|call| call.pages());
-        pages.is_some_and(|pages| !self.fits(limits, pages))
+    /// Returns true if the Call whose turn is next exceeds what is left of the budget.
+    pub(crate) fn is_blocked(&self, limits: ReadPages) -> bool {
+        let first = self.waiting.first();
+        first.is_some_and(|first| !self.fits(limits, first.pages as usize))
     }
 
     /// Lends `sink` with `pages` pages.
@@ -162,35 +164,27 @@ impl<W: Waiter> Line<W> {
         self.lent
     }
 
-    /// Returns the most pages that a connection may have. Pages for parked Calls count as lent, so
-    /// that the share of a connection does not grow while the refill makes them.
-    ///
-    /// When none are left, each connection still gets some small Calls into the line, but only while
-    /// the line is less than half full. The other half is for one Call of each connection.
+    /// Returns the most pages that a connection may have. Pages that connections wait for count as
+    /// lent, so that the share of a connection does not grow while the refill makes them.
     pub(crate) fn share(&self, limits: ReadPages) -> usize {
-        let budget = budget(self.class, limits);
         let lent = self.lent.saturating_sub(self.idle);
-        let share = budget.share(lent.saturating_add(self.demand));
-        if self.parked.len() < MAX_PARKED / 2 {
-            share.max(budget.least())
-        } else {
-            share
-        }
+        let lent = lent.saturating_add(self.waiting.pages());
+        budget(self.class, limits).most(lent)
     }
 }
 
 /// The lines of a pool.
-pub(crate) struct Lines<W> {
+pub(crate) struct Lines {
     /// The number of the last look at the lines; wraps around.
     pub(super) looks: u32,
     /// The line of validated peers.
-    pub(super) validated: Line<W>,
+    pub(super) validated: Line,
     /// The line of unvalidated peers.
-    unvalidated: Line<W>,
+    unvalidated: Line,
 }
 
-impl<W: Waiter> Lines<W> {
-    /// Returns lines that have no room for Calls.
+impl Lines {
+    /// Returns lines that have no room for connections.
     pub(crate) fn new() -> Self {
         Self {
             looks: 0,
@@ -200,26 +194,51 @@ impl<W: Waiter> Lines<W> {
     }
 
     /// Returns the line of `class`.
-    pub(crate) fn of(&mut self, class: PeerClass) -> &mut Line<W> {
+    pub(crate) fn of(&mut self, class: PeerClass) -> &mut Line {
         match class {
             PeerClass::Validated => &mut self.validated,
             PeerClass::Unvalidated => &mut self.unvalidated,
         }
     }
 
-    /// Returns true if a parked Call may start when lanes return what they keep. A Call of an
+    /// Adds connection `user` of `host` to both lines. Returns None if one lacks room.
+    pub(crate) fn join(&mut self, user: u64, host: u64) -> Option<Seat> {
+        // Both lines have the same connections, so the indices are the same.
+        let at = self.validated.waiting.join(user, host)?;
+        if self.unvalidated.waiting.join(user, host).is_none() {
+            self.validated.waiting.leave(at, user);
+            return None;
+        }
+        Some(Seat { at, user })
+    }
+
+    /// Removes a connection from both lines. Returns the waiter if the connection has waited.
+    pub(crate) fn leave(&mut self, Seat { at, user }: Seat) -> Option<Arc<dyn Waiter>> {
+        let left = PeerClass::ALL.map(|class| self.of(class).waiting.leave(at, user));
+        left.into_iter().flatten().next()
+    }
+
+    /// Moves a connection whose peer was validated to the line of its class, if it waits.
+    pub(crate) fn promote(&mut self, seat: Seat) {
+        if let Some((pages, waiter)) = self.unvalidated.waiting.remove(seat.at, seat.user) {
+            // It does not wait in both lines.
+            let _ = self.validated.wait(seat, pages as usize, waiter);
+        }
+    }
+
+    /// Returns true if a waiting Call may start when lanes return what they keep. A Call of an
     /// unvalidated peer that waits for the budget of its own line may not.
-    pub(crate) fn wait_for_others(&mut self, limits: ReadPages) -> bool {
-        let unvalidated = &mut self.unvalidated;
+    pub(crate) fn wait_for_others(&self, limits: ReadPages) -> bool {
+        let unvalidated = &self.unvalidated;
         !self.validated.is_empty() || !unvalidated.is_empty() && !unvalidated.is_blocked(limits)
     }
 
-    /// Returns true if no Call is parked in any line.
+    /// Returns true if no connection waits in any line.
     pub(crate) fn are_empty(&self) -> bool {
         self.validated.is_empty() && self.unvalidated.is_empty()
     }
 
-    /// Returns the number of parked Calls.
+    /// Returns the number of waiting connections.
     pub(crate) fn len(&self) -> usize {
         let validated = self.validated.len();
         validated.saturating_add(self.unvalidated.len())

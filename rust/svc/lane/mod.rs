@@ -11,10 +11,12 @@
 //! | `domain` | all of what follows, for one device |
 //! | `pool` | pages, regions and reply contexts, which Calls borrow; its lock protects a `stock` |
 //! | `refill` | makes and frees what the pool lends |
-//! | `line` | parked Calls; the pool knows each as a `waiter` and lends it a `read_buffer` |
-//! | `watch` | finds the Calls that are parked for too long |
+//! | `line` | waiting connections; the pool knows each as a `waiter` and lends it a `read_buffer` |
+//! | `turns` | makes connections wait, and serves them |
+//! | `watch` | looks at the progress of the waiting connections |
 //! | `reply` | the contexts that Replies and callbacks are sent with |
 //! | `held` | the number of pages in Replies |
+//! | `host` | the numbers of a host, and the table of hosts |
 //! | `table` | the connections |
 //! | `sizes` | the sizes of the pool |
 //!
@@ -31,6 +33,7 @@ mod cache;
 mod cqs;
 pub(crate) mod domain;
 pub(crate) mod held;
+pub(crate) mod host;
 pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod pool;
@@ -40,6 +43,7 @@ pub(crate) mod reply;
 mod sizes;
 mod stock;
 pub(crate) mod table;
+pub(crate) mod turns;
 pub(crate) mod waiter;
 pub(crate) mod watch;
 
@@ -68,7 +72,6 @@ use rdma::{
     },
 };
 use read_buffer::ReadBuffer;
-use waiter::Waiter;
 
 /// The place of a lane on its device.
 struct Place {
@@ -223,13 +226,13 @@ impl Lane {
     }
 
     /// Returns what the lane keeps to `pool`. In any process context.
-    pub(crate) fn reclaim<W: Waiter>(&self, pool: &Pool<W>) {
+    pub(crate) fn reclaim(&self, pool: &Pool) {
         self.give_back(pool, Cache::take_any_sink, Cache::take_any_empty);
     }
 
     /// Returns what the lane has not used since the last call to `pool`, and destroys completion
     /// queues that no connection uses. May sleep.
-    fn trim<W: Waiter>(&self, pool: &Pool<W>) {
+    fn trim(&self, pool: &Pool) {
         self.give_back(pool, Cache::take_surplus, Cache::take_surplus_empty);
         self.receives.trim();
         self.sends.trim();
@@ -237,7 +240,7 @@ impl Lane {
 
     /// Retires the lane: returns what it keeps to `pool`, and releases the rest. Connections keep
     /// their shares. May sleep.
-    fn retire<W: Waiter>(&self, pool: &Pool<W>) {
+    fn retire(&self, pool: &Pool) {
         let pd = self.cache.lock().pd.take();
         drop(pd);
         self.reclaim(pool);
@@ -246,9 +249,9 @@ impl Lane {
     }
 
     /// Returns sinks and empty page regions to `pool` until `sink` and `empty` return None.
-    fn give_back<W: Waiter>(
+    fn give_back(
         &self,
-        pool: &Pool<W>,
+        pool: &Pool,
         sink: impl Fn(&mut Cache) -> Option<ReadBuffer>,
         empty: impl Fn(&mut Cache) -> Option<KBox<PageRegion>>,
     ) {

@@ -9,8 +9,8 @@
 //! - *Memory regions* register pages for RDMA Reads where the device needs that.
 //! - *Reply contexts* have a send buffer each.
 //!
-//! Completions only take free objects and never allocate. A Call that finds too few is parked in
-//! the line of its peer's class, in the order of arrival, and the refill makes more. nfsd
+//! Completions only take free objects and never allocate. If a Call finds too few, its connection
+//! waits in the line of its peer's class until it has its turn, and the refill makes more. nfsd
 //! threads may sleep, so they allocate what the pool lacks.
 //!
 //! # Locking
@@ -22,10 +22,7 @@
 //! Any process context; functions that may sleep say so.
 
 use super::{
-    line::{
-        Line,
-        Lines, //
-    },
+    line::Lines,
     read_buffer::ReadBuffer,
     reply::Reply,
     sizes::{
@@ -38,11 +35,8 @@ use super::{
         new_memory_regions,
         new_page_region,
         Count,
-        Demand,
-        Stock,
-        Unparked, //
-    },
-    waiter::Waiter, //
+        Stock, //
+    }, //
 };
 use crate::svc::{
     counters,
@@ -75,22 +69,21 @@ use rdma::{
 };
 use support::{
     page::Effort,
-    ring::Refused,
     stream::Stream, //
 };
 use svcrdma_proto::shares::PeerClass;
 
 /// The pool of a device. The [`Domain`](super::domain::Domain) owns it.
-pub(crate) struct Pool<W> {
-    pub(super) inner: Pin<KBox<SpinLock<Stock<W>>>>,
-    /// True if Calls are parked that may take what lanes keep. Changed under the lock, read without.
+pub(crate) struct Pool {
+    pub(super) inner: Pin<KBox<SpinLock<Stock>>>,
+    /// True if Calls wait that may take what lanes keep. Changed under the lock, read without.
     has_parked: AtomicFlag,
     /// The most pages that a connection of each class may have. Changed under the lock, read
     /// without.
     shares: [Atomic<u64>; 2],
 }
 
-impl<W: Waiter> Pool<W> {
+impl Pool {
     /// Creates an empty pool. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let inner = Stock {
@@ -116,7 +109,7 @@ impl<W: Waiter> Pool<W> {
         })
     }
 
-    /// Returns true if Calls are parked that may take what lanes keep, so that the pool must get all
+    /// Returns true if Calls wait that may take what lanes keep, so that the pool must get all
     /// of that. Takes no lock.
     pub(crate) fn has_parked(&self) -> bool {
         self.has_parked.load(Relaxed)
@@ -134,7 +127,7 @@ impl<W: Waiter> Pool<W> {
 
     /// Makes the present state of the lines known to those who read it without the lock. Called
     /// under the lock after each change of the lines.
-    pub(super) fn publish(&self, inner: &mut Stock<W>) {
+    pub(super) fn publish(&self, inner: &mut Stock) {
         let limits = ReadPages::now();
         self.has_parked
             .store(inner.lines.wait_for_others(limits), Relaxed);
@@ -155,7 +148,6 @@ impl<W: Waiter> Pool<W> {
         if registers.is_some() {
             self.make_room_for_memory_regions()?;
         }
-        let rooms = [Line::room()?, Line::room()?];
         let replies = Reply::several(pd, RESERVE_REPLIES)?;
         let memory_regions = new_memory_regions(pd, registers)?;
         self.fill()?;
@@ -164,11 +156,6 @@ impl<W: Waiter> Pool<W> {
             inner.pd = Some(pd.clone());
             inner.registers = registers;
             self.publish(&mut inner);
-        }
-        for (class, room) in PeerClass::ALL.into_iter().zip(rooms) {
-            // Outside the lock: dropping a ring sleeps.
-            let before = self.inner.lock().lines.of(class).open(room);
-            drop(before);
         }
         self.put_replies(replies);
         for memory_region in memory_regions {
@@ -187,20 +174,18 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Stops lending objects, and frees those that refer to the device and the parked Calls. Pages
-    /// and page regions stay until the pool is dropped. May sleep.
+    /// Stops lending objects, and frees those that refer to the device. Pages and page regions stay
+    /// until the pool is dropped. No connection waits any more. May sleep.
     pub(crate) fn close(&self) {
         let pd = self.inner.lock().pd.take();
         drop(pd);
         loop {
             let mut inner = self.inner.lock();
-            let call = inner.pop_any();
-            self.publish(&mut inner);
             let reply = inner.replies.pop();
             let small = inner.small_memory_regions.pop();
             let large = inner.large_memory_regions.pop();
             drop(inner);
-            if call.is_none() && reply.is_none() && small.or(large).is_none() {
+            if reply.is_none() && small.or(large).is_none() {
                 return;
             }
         }
@@ -281,7 +266,7 @@ impl<W: Waiter> Pool<W> {
         new_page_region(pages).or_else(|e| self.inner.lock().page_regions(pages).pop().ok_or(e))
     }
 
-    /// Returns a page region to the pool, releases the pages in it, and starts parked Calls that
+    /// Returns a page region to the pool, releases the pages in it, and starts waiting Calls that
     /// need it. In any process context.
     pub(crate) fn put_page_region(&self, mut page_region: KBox<PageRegion>) {
         page_region.stream_mut().clear();
@@ -295,26 +280,26 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Takes back a sink whose pages nobody else uses, and starts parked Calls that need
+    /// Takes back a sink whose pages nobody else uses, and starts waiting Calls that need
     /// them. In any process context.
     pub(crate) fn put_sink(&self, sink: ReadBuffer) {
         self.keep_sink(sink);
         self.unpark();
     }
 
-    /// Returns the memory region of `sink` to the pool, if the sink has one, and starts parked
+    /// Returns the memory region of `sink` to the pool, if the sink has one, and starts waiting
     /// Calls that need it. The device must have completed all RDMA Reads into the sink. In any
     /// process context.
     ///
-    /// Returns true if Calls are still parked. The refill may then be able to make the memory
+    /// Returns true if Calls still wait. The refill may then be able to make the memory
     /// region that one of them needs.
     pub(crate) fn take_memory_region(&self, sink: &mut PageRegion) -> bool {
         let taken = sink.take_memory_region();
         taken.is_some_and(|memory_region| self.put_memory_region(memory_region))
     }
 
-    /// Adds a memory region to the stock and starts parked Calls. Returns true if Calls are still
-    /// parked.
+    /// Adds a memory region to the stock and starts waiting Calls. Returns true if Calls still
+    /// wait.
     fn put_memory_region(&self, memory_region: KBox<MemoryRegion>) -> bool {
         let mut inner = self.inner.lock();
         let over = inner.keep_memory_region(memory_region);
@@ -328,7 +313,7 @@ impl<W: Waiter> Pool<W> {
     }
 
     /// Destroys the free memory regions that were used for the connection `user`, which has ended.
-    /// Returns true if Calls are parked, for which the device may have room now. May sleep.
+    /// Returns true if Calls wait, for which the device may have room now. May sleep.
     pub(crate) fn forget(&self, user: u64) -> bool {
         loop {
             let memory_region = self.inner.lock().take_used_by(user);
@@ -339,7 +324,7 @@ impl<W: Waiter> Pool<W> {
     }
 
     /// Returns the pages and the memory region of a Read buffer to the stock.
-    fn keep_sink(&self, read_buffer: ReadBuffer) {
+    pub(super) fn keep_sink(&self, read_buffer: ReadBuffer) {
         let (mut sink, class, pages) = read_buffer.end();
         if let Some(mut memory_region) = sink.take_memory_region() {
             // The region comes back without a completion of Reads, so its connection may be gone
@@ -378,102 +363,8 @@ impl<W: Waiter> Pool<W> {
         inner.total = inner.total.saturating_sub(pages);
     }
 
-    /// Lends a sink for `call`, or parks the Call until the pool has one.
-    pub(crate) fn sink(&self, call: W) -> Sink<W> {
-        let mut inner = self.inner.lock();
-        if inner.pd.is_none() {
-            return Sink::Refused(Refused::Closed(call));
-        }
-        let class = call.class();
-        if inner.is_first(class, ReadPages::now(), call.pages()) {
-            if let Some(sink) = inner.lend(class, Demand::of(&call)) {
-                self.publish(&mut inner);
-                return Sink::Ready(call, sink);
-            }
-        }
-        let parked = inner.lines.of(class).park(call);
-        self.publish(&mut inner);
-        match parked {
-            Ok(()) => Sink::Waits,
-            Err(call) => Sink::Refused(Refused::Full(call)),
-        }
-    }
-
-    /// Drops the parked Calls of connection `user`, because it has ended. In any process context.
-    ///
-    /// # Locking
-    ///
-    /// Takes the lock for one Call at a time, because a connection may have many.
-    pub(crate) fn give_up(&self, user: u64) {
-        let mut has_any = false;
-        while let Some(call) = self.remove_parked(user) {
-            call.give_up();
-            has_any = true;
-        }
-        if has_any {
-            // Others may be first now.
-            self.unpark();
-        }
-    }
-
-    /// Takes a parked Call of connection `user` out of its turn.
-    fn remove_parked(&self, user: u64) -> Option<W> {
-        let mut inner = self.inner.lock();
-        let mut lines = PeerClass::ALL.into_iter();
-        let call = lines.find_map(|class| inner.lines.of(class).remove(user))?;
-        self.publish(&mut inner);
-        Some(call)
-    }
-
-    /// Starts parked Calls while the stock has all that the next one needs, and drops those whose
-    /// connection is closing. Only one thread does so at a time.
-    pub(crate) fn unpark(&self) {
-        if core::mem::replace(&mut self.inner.lock().unparking, true) {
-            return;
-        }
-        while let Some(unparked) = self.next_unparked() {
-            match unparked {
-                Unparked::Ready(call, sink) => {
-                    if let Some(sink) = call.start(sink) {
-                        self.keep_sink(sink);
-                    }
-                }
-                Unparked::Closing(call) => call.give_up(),
-            }
-        }
-    }
-
-    /// Takes the next Call that can start out of its line.
-    fn next_unparked(&self) -> Option<Unparked<W>> {
-        let mut inner = self.inner.lock();
-        let is_needed = !inner.lines.are_empty();
-        let unparked = is_needed.then(|| inner.unpark(ReadPages::now())).flatten();
-        // Cleared under the lock under which no Call was found, so that a thread that returns pages
-        // from now on unparks Calls itself.
-        inner.unparking = unparked.is_some();
-        self.publish(&mut inner);
-        unparked
-    }
-
-    /// Returns true if a parked Call fits into the budget of its line, so that it only waits for pages
-    /// or regions.
-    pub(crate) fn lacks_objects(&self) -> bool {
-        let mut inner = self.inner.lock();
-        inner.next_demand(ReadPages::now()).is_some()
-    }
-
     /// Returns the numbers of objects, for debugfs.
     pub(crate) fn count(&self) -> Count {
         self.inner.lock().count()
     }
-}
-
-/// The result of a request for a sink.
-pub(crate) enum Sink<W> {
-    /// The Call and its sink.
-    Ready(W, ReadBuffer),
-    /// The Call is parked; the pool will start it.
-    Waits,
-    /// The Call cannot be parked: its line is full, or the pool is closed.
-    Refused(Refused<W>),
 }

@@ -3,7 +3,7 @@
 //! The refill: makes the objects that the pool lends, and frees those that were not needed.
 //!
 //! The pool has a reserve of one Call's objects from the first connection on, so that Calls proceed
-//! when memory is short. The refill makes more for parked Calls and restores the reserve. The
+//! when memory is short. The refill makes more for waiting Calls and restores the reserve. The
 //! watchdog frees half of the pages beyond the reserve that were not needed since its last tick.
 //!
 //! # Context
@@ -26,7 +26,6 @@ use super::{
         new_page_region,
         Demand, //
     },
-    waiter::Waiter, //
 };
 use crate::svc::settings::{
     self,
@@ -76,7 +75,7 @@ const RETAINED_MEMORY_REGIONS: usize = 64;
 /// Pages that the refill makes before it tries again to unpark Calls, which may need fewer by then.
 const BATCH: usize = 64;
 
-impl<W: Waiter> Pool<W> {
+impl Pool {
     /// Makes the page regions of the reserve, and as many of its pages as memory allows. May sleep.
     ///
     /// # Errors
@@ -139,10 +138,10 @@ impl<W: Waiter> Pool<W> {
         }
     }
 
-    /// Makes pages and regions until no Call is parked or the limit is reached, and restores the
+    /// Makes pages and regions until no Call waits or the limit is reached, and restores the
     /// reserve. On the workqueue.
     pub(crate) fn refill(&self) {
-        // After an error the parked Calls start when lent pages come back, and the next tick of the
+        // After an error the waiting Calls start when lent pages come back, and the next tick of the
         // watchdog queues the refill again.
         let made = self
             .refill_for_parked()
@@ -152,7 +151,7 @@ impl<W: Waiter> Pool<W> {
         self.unpark();
     }
 
-    /// Makes what parked Calls need. Stops when all that is left to do is to wait for returned
+    /// Makes what waiting Calls need. Stops when all that is left to do is to wait for returned
     /// pages.
     fn refill_for_parked(&self) -> Result {
         loop {
@@ -242,7 +241,7 @@ impl<W: Waiter> Pool<W> {
         Ok(())
     }
 
-    /// Allocates a memory region. A device may have few of them, so for a parked Call idle ones are
+    /// Allocates a memory region. A device may have few of them, so for a waiting Call idle ones are
     /// destroyed until the allocation succeeds. May sleep.
     fn new_memory_region(
         &self,

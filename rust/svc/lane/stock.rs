@@ -43,7 +43,7 @@ use svcrdma_proto::{
 };
 
 /// The data under the lock of the pool.
-pub(crate) struct Stock<W> {
+pub(crate) struct Stock {
     /// The free pages. There is room for all `total` pages, so a returned page always fits.
     pub(crate) pages: Stream,
     /// The number of pages that the pool has made, lent ones included.
@@ -56,8 +56,8 @@ pub(crate) struct Stock<W> {
     pub(crate) large: KVec<KBox<PageRegion>>,
     /// Free reply contexts.
     pub(crate) replies: KVec<KBox<Reply>>,
-    /// The parked Calls.
-    pub(crate) lines: Lines<W>,
+    /// The waiting connections.
+    pub(crate) lines: Lines,
     /// True if the last refill failed for lack of memory.
     pub(crate) no_memory: bool,
     /// True if the log has a warning about `no_memory`.
@@ -87,26 +87,18 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// Returns the demand of `call`.
-    pub(crate) fn of(call: &impl Waiter) -> Self {
-        Self {
-            pages: call.pages(),
-            user: Some(call.user()),
-        }
-    }
-
     /// Returns the demand for a reserve of regions for `pages` pages.
     pub(crate) fn reserve(pages: usize) -> Self {
         Self { pages, user: None }
     }
 }
 
-/// A Call that has left its line.
-pub(crate) enum Unparked<W> {
-    /// A Call that starts, and its sink.
-    Ready(W, ReadBuffer),
-    /// A Call whose connection is closing.
-    Closing(W),
+/// A connection that has left its line.
+pub(crate) enum Unparked {
+    /// The first waiting Call starts, with this sink.
+    Ready(Arc<dyn Waiter>, ReadBuffer),
+    /// The connection is closing.
+    Closing(Arc<dyn Waiter>),
 }
 
 /// The numbers of the pool's objects, for debugfs.
@@ -115,17 +107,17 @@ pub(crate) struct Count {
     pub(crate) pages: usize,
     /// Free pages.
     pub(crate) pages_free: usize,
-    /// Parked Calls.
+    /// Connections whose Calls wait for pages.
     pub(crate) waiting: usize,
     /// Free reply contexts.
     pub(crate) replies: usize,
     /// Pages that are lent to Calls of peers that nfsd has not validated.
     pub(crate) unvalidated: usize,
-    /// Parked Calls of such peers.
+    /// Connections of such peers whose Calls wait for pages.
     pub(crate) unvalidated_waiting: usize,
 }
 
-impl<W: Waiter> Stock<W> {
+impl Stock {
     /// Returns the numbers of objects.
     pub(crate) fn count(&mut self) -> Count {
         let unvalidated = self.lines.of(PeerClass::Unvalidated);
@@ -137,12 +129,6 @@ impl<W: Waiter> Stock<W> {
             waiting: self.lines.len(),
             replies: self.replies.len(),
         }
-    }
-
-    /// Takes a parked Call out of any line.
-    pub(crate) fn pop_any(&mut self) -> Option<W> {
-        let mut lines = PeerClass::ALL.into_iter();
-        lines.find_map(|class| self.lines.of(class).pop())
     }
 
     /// Returns the free page regions for `pages` pages.
@@ -240,34 +226,37 @@ impl<W: Waiter> Stock<W> {
         Some(sink)
     }
 
-    /// Takes the first Call that may start out of its line. Returns None if no Call may start, or
-    /// if the stock lacks something that the first one needs: validated peers have precedence, so
-    /// no other Call is tried.
-    pub(crate) fn unpark(&mut self, limits: ReadPages) -> Option<Unparked<W>> {
+    /// Takes the first connection whose Call may start out of its line. Returns None if no Call may
+    /// start, or if the stock lacks something that the first one needs: validated peers have
+    /// precedence, so no other Call is tried.
+    pub(crate) fn unpark(&mut self, limits: ReadPages) -> Option<Unparked> {
         let (class, demand) = self.next_demand(limits)?;
-        if !self.lines.of(class).front()?.is_worthwhile() {
-            return self.lines.of(class).pop().map(Unparked::Closing);
+        if let Some(waiter) = self.lines.of(class).take_closing() {
+            return Some(Unparked::Closing(waiter));
         }
         let read_buffer = self.lend(class, demand)?;
-        let call = self.lines.of(class).pop()?;
-        Some(Unparked::Ready(call, read_buffer))
+        let waiter = self.lines.of(class).serve()?;
+        Some(Unparked::Ready(waiter, read_buffer))
     }
 
     /// Returns the demand of the first Call that may start once its pages and regions are in stock,
-    /// and the line of that Call. Such a Call fits into the budget of its line, or its connection
-    /// is closing.
+    /// and the line of its connection. Such a Call fits into the budget of the line, or its
+    /// connection is closing.
     pub(crate) fn next_demand(&mut self, limits: ReadPages) -> Option<(PeerClass, Demand)> {
         PeerClass::ALL.into_iter().find_map(|class| {
             let line = self.lines.of(class);
-            let call = line.front()?;
-            let (demand, is_worthwhile) = (Demand::of(call), call.is_worthwhile());
-            let may_go = !is_worthwhile || line.fits(limits, demand.pages);
+            let first = line.waiting.first()?;
+            let demand = Demand {
+                pages: first.pages as usize,
+                user: Some(first.owner),
+            };
+            let may_go = first.item.is_closing() || line.fits(limits, demand.pages);
             may_go.then_some((class, demand))
         })
     }
 
     /// Adds a free memory region. Returns the region that has been in stock longest if there are
-    /// too many: a parked Call may need the new one.
+    /// too many: a waiting Call may need the new one.
     pub(crate) fn keep_memory_region(
         &mut self,
         memory_region: KBox<MemoryRegion>,
@@ -297,16 +286,23 @@ impl<W: Waiter> Stock<W> {
         }
     }
 
-    /// Returns true if a new Call of `class` with `pages` pages may borrow before all parked
-    /// Calls: none is parked in its own line, and none of a validated peer could take the pages.
-    pub(crate) fn is_first(&mut self, class: PeerClass, limits: ReadPages, pages: usize) -> bool {
+    /// Lends a page region to a Call of `class` that does not wait. Returns None if the Call must wait:
+    /// connections wait in its line, a validated peer could take the pages, or something is missing.
+    pub(crate) fn lend_first(&mut self, class: PeerClass, demand: Demand) -> Option<ReadBuffer> {
+        let limits = ReadPages::now();
         let line = self.lines.of(class);
-        let may_go = line.is_empty() && line.fits(limits, pages);
-        let first = &mut self.lines.validated;
-        may_go && (class == PeerClass::Validated || first.is_empty() || first.is_blocked(limits))
+        let may_go = line.is_empty() && line.fits(limits, demand.pages);
+        let first = &self.lines.validated;
+        let is_first =
+            class == PeerClass::Validated || first.is_empty() || first.is_blocked(limits);
+        if may_go && is_first {
+            self.lend(class, demand)
+        } else {
+            None
+        }
     }
 
-    /// Returns true if parked Calls wait for pages that connections of `class` hold: the budget of
+    /// Returns true if Calls wait for pages that connections of `class` hold: the budget of
     /// that line is used up, or there is no memory for new pages.
     pub(crate) fn is_short(&mut self, class: PeerClass, limits: ReadPages) -> bool {
         let lines = &mut self.lines;
@@ -314,7 +310,7 @@ impl<W: Waiter> Stock<W> {
             || lines.of(class).is_blocked(limits)
     }
 
-    /// Returns the origin of the pages that the parked Calls of `class` wait for.
+    /// Returns the origin of the pages that waiting Calls of `class` need.
     pub(crate) fn awaited(&mut self, class: PeerClass, limits: ReadPages) -> Awaited {
         // No page can be made: memory is short, or the limit was lowered below the pages that
         // exist.

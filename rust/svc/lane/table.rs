@@ -6,7 +6,6 @@
 //! pair is destroyed it may wait there for its peer to confirm the disconnect (`Phase::Leaving`).
 //! At most [`MAX_LEAVING`] connections wait; one more makes the oldest hang up.
 
-use super::waiter::Waiter;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
@@ -16,11 +15,11 @@ use support::ring::Ring;
 
 /// A connection as the domain sees it.
 pub(crate) trait Tenant: Send + Sync + Sized + 'static {
-    /// A Call that the pool may park.
-    type Read: Waiter;
-
     /// Returns the number of the connection, which no other connection of the module ever has.
     fn number(&self) -> u64;
+
+    /// Returns the host of the peer, which takes turns with others.
+    fn host(&self) -> u64;
 
     /// Stops waiting for the peer to confirm the disconnect. In any process context.
     fn hang_up(self: &Arc<Self>);

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiters: the pool's view of a Call that borrows pages.
+//! Waiters: the pool's view of a connection whose Calls wait for pages.
 
 use super::read_buffer::ReadBuffer;
+use kernel::sync::Arc;
 use svcrdma_proto::shares::PeerClass;
 
-/// A Call whose Read chunks need pages. The pool may park it until it has pages.
-pub(crate) trait Waiter: Send + 'static {
-    /// Returns the number of pages that the Call needs.
-    fn pages(&self) -> usize;
-
-    /// Returns the number of the Call's connection.
-    fn user(&self) -> u64;
-
-    /// Returns the present class of the Call's peer.
+/// A connection whose Calls may wait for pages.
+pub(crate) trait Waiter: Send + Sync {
+    /// Returns the present class of the peer. In any context.
     fn class(&self) -> PeerClass;
 
-    /// Returns false if the connection is closing, so that the Call needs no pages any more.
-    fn is_worthwhile(&self) -> bool;
+    /// Returns true if the connection is closing, so that its Calls need no pages any more. In any
+    /// context.
+    fn is_closing(&self) -> bool;
 
-    /// Starts the RDMA Reads of the Call into `sink`. Returns the sink if the connection is
-    /// closing. In any process context; must not sleep.
-    fn start(self, sink: ReadBuffer) -> Option<ReadBuffer>;
-
-    /// Drops the Call, because its connection is closing. In any process context; must not sleep.
-    fn give_up(self);
+    /// Starts the RDMA Reads of the first waiting Call into `sink`, and makes the connection wait
+    /// for the next Call. Returns the sink if the connection is closing. In any process context;
+    /// must not sleep.
+    fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer>;
 }

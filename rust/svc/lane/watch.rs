@@ -1,40 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Watching the lines: the Calls that are parked for too long, and the pages that they wait for.
+//! Watching the lines: the connections that wait for too long, and the pages that they need.
 //!
 //! # Context
 //!
 //! Any process context; nothing here sleeps. The functions take the lock of the pool.
 
-use super::{
-    line::count,
-    pool::Pool,
-    waiter::Waiter, //
-};
+use super::pool::Pool;
 use crate::svc::settings::ReadPages;
 use svcrdma_proto::{
     shares::PeerClass,
-    shortage::Awaited, //
+    shortage::{
+        Awaited,
+        Queue, //
+    }, //
 };
 
-/// The late Calls of a line: those that are parked for too long.
+/// A line in which connections wait, as of the last look.
 #[derive(Clone, Copy)]
-pub(crate) struct Late {
-    /// The line.
+pub(crate) struct Watched {
+    /// The class of the peers.
     pub(crate) class: PeerClass,
-    /// The pages that the late Calls need.
-    pub(crate) pages: u32,
-    /// The origin of these pages.
+    /// The progress of the line.
+    pub(crate) queue: Queue,
+    /// The origin of the pages that the waiting Calls need.
     pub(crate) awaited: Awaited,
-    /// The number of successive looks at which a connection may be unserved before it is closed.
-    pub(crate) patience: u32,
-    /// The number of the connection that all parked Calls belong to, if they belong to one. It keeps
-    /// pages from nobody but itself.
-    pub(crate) only_user: Option<u64>,
 }
 
-impl<W: Waiter> Pool<W> {
-    /// Returns true if parked Calls wait for pages that Calls of `class` hold.
+impl Pool {
+    /// Returns true if Calls wait for pages that Calls of `class` hold.
     pub(crate) fn is_short(&self, class: PeerClass) -> bool {
         self.inner.lock().is_short(class, ReadPages::now())
     }
@@ -50,28 +44,25 @@ impl<W: Waiter> Pool<W> {
         inner.lines.looks
     }
 
-    /// Looks at the line of `class`. Returns its late Calls, or None if no Call is parked there.
-    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<Late> {
+    /// Looks at the line of `class`. Returns None if no connection waits there.
+    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<Watched> {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(class);
-        let pages = line.lateness.look(count(line.demand));
-        let patience = line.lateness.patience();
+        line.queue.look();
         if line.is_empty() {
             return None;
         }
-        let only_user = line.only_user();
-        Some(Late {
+        let queue = line.queue;
+        Some(Watched {
             class,
-            pages,
+            queue,
             awaited: inner.awaited(class, ReadPages::now()),
-            patience,
-            only_user,
         })
     }
 
     /// Restarts the wait of the late Calls of `class` after a connection was closed for them:
     /// its pages take some time to come back.
     pub(crate) fn restart_line(&self, class: PeerClass) {
-        self.inner.lock().lines.of(class).lateness.restart();
+        self.inner.lock().lines.of(class).queue.restart();
     }
 }

@@ -158,8 +158,9 @@ fn new_receives(
     connection: &Connection,
 ) -> Result<Arc<Receives>> {
     let max = hardware.max_receives(connection.max_credits) as usize;
-    let pool = ReceivePool::new(&lane.pd()?, max, connection.domain.receives.clone())?;
-    Receives::new(pool)
+    let host = Arc::clone(&connection.host);
+    let pool = ReceivePool::new(&lane.pd()?, max, host.receives().clone())?;
+    Receives::new(pool, host)
 }
 
 /// The shares of two completion queues: one for Receives, one for all other work.

@@ -14,9 +14,9 @@ use super::admission::{
 };
 use crate::svc::{
     close_reason::CloseReason,
-    conn::connection::{
-        Connection,
-        Offer, //
+    conn::{
+        connection::Connection,
+        offer::Offer, //
     },
     counters::Counters,
     device::{
@@ -253,6 +253,7 @@ impl Port {
         let device = new.device().ok_or(ENODEV)?;
         let device = self.devices.find(&device).ok_or(ENODEV)?;
         let offer = Offer {
+            origin,
             peer: Peer::parse(request.private),
             reads: request.reads,
         };

@@ -58,7 +58,7 @@ const REASONS: &[CloseReason] = &[
     reason(19, "its completion queue has failed or stopped", DRIVER),
     reason(20, "the peer sent too many unsolicited messages", FOREIGN),
     reason(21, "the peer invalidated a memory region of the server", FOREIGN),
-    reason(22, "queue full", Some("raise read_pages_per_device if Calls wait for pages; otherwise send what svcrdmactl report collects")),
+    reason(22, "queue full", FAULT),
     reason(23, "the peer does not serve its Reads while pages are short", SLOW),
     reason(24, "the peer is slower than minimum_rate", SLOW),
     reason(25, "the device reported a fatal error", DRIVER),

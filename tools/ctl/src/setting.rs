@@ -164,6 +164,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         text: "Seconds that a connect request waits for an nfsd thread (close reason 5).",
     },
     Setting {
+        name: "validated_seconds",
+        kind: number(600, 0, 86400, "seconds"),
+        text: "Seconds for which a client that connects again counts as validated at once, after nfsd has seen a good file handle from its address. 0 makes each connection begin as not validated. Set it to 0 if users who must not read any export connect from the addresses of clients.",
+    },
+    Setting {
         name: "accept_from",
         kind: Kind::Prefixes,
         text: "Prefixes of the addresses that may connect; any for all. The setting is that of the caller's network namespace. No firewall can do this, as RDMA adapters bypass it. Takes effect with new connect requests; connections stay. Requests that are refused count in rejected_by_address.",

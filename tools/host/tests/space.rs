@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Reply memory: a model of nfsd threads and peers, some of which accept no Replies. The pages of
-//! all Replies are bounded, and a peer that accepts its Replies never waits forever.
+//! all Replies are bounded, a peer that accepts its Replies never waits forever, and a host leaves
+//! others their share.
 
 mod common;
 
 use common::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use svcrdma_proto::host_share::Holdings;
 use svcrdma_proto::space::{Standing, UNSIGNALLED};
 
 const THREADS: usize = 4;
 const PEERS: usize = 6;
+
+/// The number of hosts; the peer with number `n` is on host `n % HOSTS`.
+const HOSTS: usize = 3;
 
 /// The number of pages of the largest Reply, which exceeds that of small Replies in a row.
 const REPLY: i32 = 2 * UNSIGNALLED;
@@ -84,9 +89,23 @@ impl Server {
         self.peers.iter().flat_map(|peer| &peer.replies).sum()
     }
 
+    /// Returns the pages of all Replies to the peers on `host`.
+    fn sum_of(&self, host: usize) -> i32 {
+        let peers = self.peers.iter().skip(host).step_by(HOSTS);
+        peers.flat_map(|peer| &peer.replies).sum()
+    }
+
+    /// Returns the pages of the host and of all hosts.
+    fn holdings(&self, host: usize) -> Holdings {
+        Holdings {
+            host: self.sum_of(host).into(),
+            all: self.sum().into(),
+        }
+    }
+
     /// Models `svc_xprt_enqueue` and `xpo_has_wspace`.
     fn enqueue(&mut self, number: usize) {
-        let left = i64::from(self.limit - self.sum());
+        let left = self.holdings(number % HOSTS).left(self.limit as u32);
         let peer = &mut self.peers[number];
         if peer.is_busy || peer.waiting == 0 {
             return;
@@ -180,8 +199,13 @@ impl Server {
 
     fn check(&self) -> Verdict {
         let peers = (REPLY + UNSIGNALLED) * PEERS as i32;
-        let most = (self.limit - 1).max(0) + peers + REPLY * THREADS as i32;
+        let beyond = peers + REPLY * THREADS as i32;
+        let most = (self.limit - 1).max(0) + beyond;
         prop_assert!(self.sum() <= most, "{} pages, bound {most}", self.sum());
+        for host in 0..HOSTS {
+            let (sum, most) = (self.sum_of(host), self.limit - self.limit / 4 + beyond);
+            prop_assert!(sum <= most, "host {host}: {sum} pages, bound {most}");
+        }
         Ok(())
     }
 }
