@@ -5,7 +5,7 @@
 //! `sim` is the simulator's core: one seed, one scheduler, one clock. Locks and atomics end in its
 //! scheduling points. Nothing here depends on the module.
 
-#![feature(coerce_unsized, unsize)]
+#![feature(coerce_unsized, dispatch_from_dyn, unsize)]
 #![allow(clippy::missing_safety_doc, clippy::new_without_default)]
 
 pub mod alloc;

@@ -3,6 +3,8 @@
 //! Ordered maps.
 
 use crate::alloc::{allocate, Flags};
+use crate::error::Result;
+use core::marker::PhantomData;
 use std::collections::BTreeMap;
 
 pub struct RBTree<K, V>(BTreeMap<K, V>);
@@ -48,5 +50,27 @@ impl<K: Ord, V> RBTree<K, V> {
 
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.0.iter()
+    }
+}
+
+/// Room for an entry.
+pub struct RBTreeNodeReservation<K, V>(PhantomData<fn() -> (K, V)>);
+
+pub struct RBTreeNode<K, V>(K, V);
+
+impl<K, V> RBTreeNodeReservation<K, V> {
+    pub fn new(_: Flags) -> Result<Self> {
+        allocate()?;
+        Ok(Self(PhantomData))
+    }
+
+    pub fn into_node(self, key: K, value: V) -> RBTreeNode<K, V> {
+        RBTreeNode(key, value)
+    }
+}
+
+impl<K: Ord, V> RBTree<K, V> {
+    pub fn insert(&mut self, RBTreeNode(key, value): RBTreeNode<K, V>) -> Option<V> {
+        self.0.insert(key, value)
     }
 }

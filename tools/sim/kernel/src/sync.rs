@@ -10,13 +10,16 @@ use crate::{
     sim,
 };
 use core::{
-    marker::PhantomData,
-    ops::{Deref, DerefMut},
+    marker::{PhantomData, Unsize},
+    ops::{CoerceUnsized, Deref, DerefMut, DispatchFromDyn},
 };
 use pin_init::PinInit;
 use std::sync::Arc as StdArc;
 
 pub struct Arc<T: ?Sized>(StdArc<T>);
+
+impl<T: ?Sized + Unsize<U>, U: ?Sized> CoerceUnsized<Arc<U>> for Arc<T> {}
+impl<T: ?Sized + Unsize<U>, U: ?Sized> DispatchFromDyn<Arc<U>> for Arc<T> {}
 
 impl<T> Arc<T> {
     pub fn new(value: T, _: Flags) -> Result<Self, AllocError> {
