@@ -129,6 +129,8 @@ pub fn run() {
     is_ending.fetch_add(1, Relaxed);
     faults.join().expect("faults do not fail");
     if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
+        // The watchdog notices a fatal error when it looks, and closes all connections then.
+        sim::sleep(3000);
         check_last_peer(&plan, device);
         // A peer that vanished with nothing in flight is not missed.
         server.close_connections();
