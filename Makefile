@@ -40,6 +40,12 @@ bench-host: ## instructions of the protocol crate for an RPC, by step; by functi
 fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS="reply sq"
 	@scripts/cargo host fuzz $(or $(SECONDS),60) $(TARGETS)
 
+sim: ## run the module under SEEDS=1000 schedules, on models of the kernel; SEED=n repeats one
+	@scripts/cargo sim run $(or $(SEED),1 $(or $(SEEDS),1000))
+
+sim-mutants: ## check that the simulator finds the faults in tools/sim/mutants
+	@scripts/mutants $(MUTANTS)
+
 probe: ## build tools/probe, which VMs find as rpcrdma-probe
 	@scripts/cargo probe build
 
@@ -52,6 +58,7 @@ fmt: ## format all Rust code
 clippy: ## lints, the kernel's set, for the module and for the tools
 	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e SVCRDMA_EXAMPLES=m
 	@scripts/cargo . clippy
+	@scripts/cargo sim clippy
 
 rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
 	@scripts/rust-analyzer
@@ -112,9 +119,9 @@ bench: ## the figures, ours beside the stock server's
 	@scripts/test --bench
 
 clean: ## remove what was built here; the cache stays
-	rm -rf build tools/target tools/host/fuzz/artifacts rust-project.json
+	rm -rf build tools/target tools/sim/target tools/host/fuzz/artifacts rust-project.json
 
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz sim sim-mutants probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache

@@ -253,12 +253,14 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
     }
 }
 
-/// Returns the context of a refused Reply to the pool.
+/// Returns the context of a refused Reply to the pool, and the pages that the connection has drawn
+/// for it to the device: teardown may have returned those of the connection before.
 #[cold]
 #[inline(never)]
 fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
     if let Work::Reply(reply, _) = work {
         endpoint.release(&reply);
+        endpoint.trim_replies(true);
         // The context for error Replies ends with the connection.
         if reply.kind() != Kind::Answer {
             endpoint.connection.domain.pool.put_reply(reply);

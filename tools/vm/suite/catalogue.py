@@ -55,6 +55,7 @@ HOST = [
     ("host.bench", 300, ["scripts/cargo", "host", "bench"]),
     ("host.fuzz", 600, ["scripts/cargo", "host", "fuzz", "3"]),
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
+    ("host.sim", 1200, ["make", "-s", "sim"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
     ("host.ctl", 300, ["scripts/cargo", "ctl", "test"]),
 ]

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues: a task of each calls the handlers.
+
+use crate::{
+    ib_device, ib_event, ib_event_type_IB_EVENT_CQ_ERR, ib_qp, ib_wc_opcode, ib_wc_status, Ptr,
+};
+use core::mem::ManuallyDrop;
+use kernel::{
+    ffi::{c_char, c_int, c_void},
+    sim::{self, Fault},
+};
+use shuttle::thread::JoinHandle;
+use std::collections::VecDeque;
+
+#[repr(C)]
+pub struct ib_cqe {
+    pub done: Option<unsafe extern "C" fn(*mut ib_cq, *mut ib_wc)>,
+}
+
+#[repr(C)]
+pub struct Anon {
+    pub wr_cqe: ManuallyDrop<*mut ib_cqe>,
+}
+
+pub type ib_send_wr__bindgen_ty_1 = Anon;
+
+#[repr(C)]
+pub struct ib_wc {
+    pub __bindgen_anon_1: Anon,
+    pub status: ib_wc_status,
+    pub opcode: ib_wc_opcode,
+    pub wc_flags: c_int,
+    pub byte_len: u32,
+}
+
+/// A completion; of a Send, with its number in the queue.
+pub(crate) struct Done {
+    pub(crate) wc: ib_wc,
+    pub(crate) send: Option<(Ptr<ib_qp>, u64)>,
+}
+
+pub struct ib_cq {
+    pub device: *mut ib_device,
+    context: *mut c_void,
+    handler: Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>,
+    entries: usize,
+    queue: VecDeque<Done>,
+    is_busy: bool,
+    is_ending: bool,
+    task: Option<JoinHandle<()>>,
+}
+
+pub unsafe fn ib_alloc_cq(
+    device: *mut ib_device,
+    context: *mut c_void,
+    handler: Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>,
+    entries: u32,
+    _vector: u32,
+) -> *mut ib_cq {
+    sim::might_sleep("ib_alloc_cq");
+    if sim::fails(Fault::Memory) {
+        return kernel::error::code::ENOMEM.to_ptr();
+    }
+    sim::count("completion queue", 1);
+    let cq = Ptr::new(ib_cq {
+        device,
+        context,
+        handler,
+        entries: entries as usize,
+        queue: VecDeque::new(),
+        is_busy: false,
+        is_ending: false,
+        task: None,
+    });
+    cq.get().task = Some(sim::spawn("cq", move || cq.run()));
+    cq.0
+}
+
+impl Ptr<ib_cq> {
+    fn run(self) {
+        loop {
+            sim::wait(self.0, || {
+                self.get().is_ending || !self.get().queue.is_empty()
+            });
+            // A completion may be late.
+            if sim::chance(32) {
+                sim::sleep(1 + sim::below(8));
+            }
+            self.get().is_busy = true;
+            let Some(mut done) = self.get().queue.pop_front() else {
+                return;
+            };
+            if let Some((qp, number)) = done.send {
+                qp.get().retired = number;
+            }
+            let cqe = *done.wc.__bindgen_anon_1.wr_cqe;
+            let f = unsafe { (*cqe).done }.expect("a work request has a handler");
+            unsafe { f(self.0, &mut done.wc) };
+            self.get().is_busy = false;
+            sim::wake(self.0);
+        }
+    }
+
+    pub(crate) fn push(self, done: Done) {
+        let cq = self.get();
+        assert!(
+            !cq.is_ending,
+            "a completion for a completion queue that has ended"
+        );
+        assert!(cq.queue.len() < cq.entries, "a completion queue overflows");
+        cq.queue.push_back(done);
+        sim::wake(self.0);
+    }
+
+    /// Reports that the completion queue has failed.
+    pub fn fail(self) {
+        let mut event = ib_event {
+            event: ib_event_type_IB_EVENT_CQ_ERR,
+        };
+        if let Some(handler) = self.get().handler {
+            unsafe { handler(&mut event, self.get().context) };
+        }
+    }
+}
+
+pub unsafe fn poll_cq(_: *mut ib_cq) {}
+
+/// Waits for what is polled now.
+pub unsafe fn flush_cq(cq: *mut ib_cq) {
+    let cq = Ptr(cq);
+    sim::wait(cq.0, || !cq.get().is_busy && cq.get().queue.is_empty());
+}
+
+pub unsafe fn ib_free_cq(cq: *mut ib_cq) {
+    let cq = Ptr(cq);
+    sim::might_sleep("ib_free_cq");
+    cq.get().is_ending = true;
+    sim::wake(cq.0);
+    if let Some(task) = cq.get().task.take() {
+        task.join().expect("handlers do not fail");
+    }
+    sim::count("completion queue", -1);
+}
+
+pub unsafe fn ib_wc_status_msg(_: ib_wc_status) -> *const c_char {
+    c"status".as_ptr().cast()
+}

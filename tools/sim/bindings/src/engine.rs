@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The device's side of a queue pair: a task of each executes its work requests, in their order.
+
+use crate::{cq::Done, ib_mr, ib_wc, memory::for_each_piece, verbs::*, Anon, Ptr, PAGE};
+use core::mem::ManuallyDrop;
+use kernel::sim;
+
+/// How a work request ends.
+enum End {
+    Done,
+    /// The peer is gone, or the queue pair is in error before it was executed.
+    Flushed,
+    Failed(ib_wc_status),
+}
+
+impl Ptr<ib_qp> {
+    pub fn changed(self) {
+        sim::wake(self.0);
+        sim::wake(self.get().link.0);
+    }
+
+    /// Moves the queue pair to the error state.
+    pub fn fail(self) {
+        self.get().is_broken = true;
+        self.changed();
+    }
+
+    /// Returns true if a Receive is posted.
+    pub fn has_receive(self) -> bool {
+        !self.get().receives.is_empty()
+    }
+
+    pub(crate) fn run(self) {
+        let link = self.get().link;
+        loop {
+            sim::wait(self.0, || {
+                let this = self.get();
+                let is_ready = this.is_broken || link.get().is_open();
+                let has_work = is_ready && !this.sends.is_empty();
+                this.is_destroyed || has_work || (this.is_broken && !this.receives.is_empty())
+            });
+            if self.get().is_destroyed {
+                return;
+            }
+            if let Some(send) = self.get().sends.pop_front() {
+                self.execute(send);
+            } else if let Some(receive) = self.get().receives.pop_front() {
+                self.end_receive(receive, ib_wc_status_IB_WC_WR_FLUSH_ERR, 0);
+            }
+            sim::point();
+        }
+    }
+
+    fn execute(self, send: SendRequest) {
+        let end = if self.get().is_broken {
+            End::Flushed
+        } else {
+            self.transfer(&send)
+        };
+        if self.get().is_destroyed {
+            return;
+        }
+        let status = match end {
+            End::Done if !send.is_signalled => return,
+            End::Done => ib_wc_status_IB_WC_SUCCESS,
+            End::Flushed => ib_wc_status_IB_WC_WR_FLUSH_ERR,
+            End::Failed(status) => status,
+        };
+        if status != ib_wc_status_IB_WC_SUCCESS {
+            self.fail();
+        }
+        let wc = ib_wc {
+            __bindgen_anon_1: Anon {
+                wr_cqe: ManuallyDrop::new(send.cqe),
+            },
+            status,
+            opcode: 0,
+            wc_flags: 0,
+            byte_len: 0,
+        };
+        let number = send.number;
+        let send = Some((self, number));
+        self.get().send_cq.push(Done { wc, send });
+    }
+
+    /// Waits until `is_ready`. Returns false if the queue pair fails before.
+    fn wait_for_peer(self, mut is_ready: impl FnMut() -> bool) -> bool {
+        let link = self.get().link;
+        sim::wait(link.0, || {
+            let this = self.get();
+            this.is_destroyed || this.is_broken || link.get().is_gone() || is_ready()
+        });
+        let this = self.get();
+        !(this.is_destroyed || this.is_broken)
+    }
+
+    fn transfer(self, send: &SendRequest) -> End {
+        let link = self.get().link;
+        if link.get().is_slow && sim::chance(128) {
+            sim::sleep(sim::below(20));
+        }
+        let is_access = !send.entries.is_empty();
+        match send.opcode {
+            ib_wr_opcode_IB_WR_RDMA_READ => {
+                if !self.wait_for_peer(|| link.get().serves_reads) {
+                    return End::Flushed;
+                }
+                let len = send.entries.iter().map(|entry| entry.1).sum();
+                let Some(bytes) = link.get().read(send.key, send.addr, len) else {
+                    return self.refused();
+                };
+                self.scatter(&send.entries, &bytes);
+            }
+            ib_wr_opcode_IB_WR_RDMA_WRITE if is_access => {
+                let bytes = self.gather(&send.entries);
+                if !link.get().write(send.key, send.addr, &bytes) {
+                    return self.refused();
+                }
+            }
+            ib_wr_opcode_IB_WR_SEND | ib_wr_opcode_IB_WR_SEND_WITH_INV => {
+                if !self.wait_for_peer(|| link.get().receives > 0) {
+                    return End::Flushed;
+                }
+                if link.get().is_gone() {
+                    return self.refused();
+                }
+                let bytes = self.gather(&send.entries);
+                let is_invalidating = send.opcode == ib_wr_opcode_IB_WR_SEND_WITH_INV;
+                link.get().take(bytes, is_invalidating.then_some(send.key));
+                sim::wake(link.0);
+            }
+            ib_wr_opcode_IB_WR_REG_MR => {
+                let mr = Ptr(send.mr).get();
+                assert!(
+                    !mr.is_valid && mr.lkey == send.key,
+                    "registration of a valid region"
+                );
+                mr.is_valid = true;
+            }
+            ib_wr_opcode_IB_WR_LOCAL_INV => {
+                let mr = self.region(send.key);
+                assert!(mr.is_valid, "invalidation of an invalid region");
+                mr.is_valid = false;
+            }
+            _ => {}
+        }
+        End::Done
+    }
+
+    fn refused(self) -> End {
+        // The peer's device retries before it reports that the peer is gone.
+        if self.get().link.get().is_gone() {
+            sim::sleep(20);
+            End::Failed(RETRIES_EXCEEDED)
+        } else {
+            End::Failed(REMOTE_ACCESS_ERROR)
+        }
+    }
+
+    fn region(self, key: u32) -> &'static mut ib_mr {
+        let regions = &self.get().pd.get().regions;
+        let region = regions.iter().map(|mr| mr.get()).find(|mr| mr.lkey == key);
+        // SAFETY: Regions stay, see `Ptr::new()`.
+        unsafe { &mut *core::ptr::from_mut(region.expect("a key that no region has")) }
+    }
+
+    /// Returns the DMA addresses of an entry.
+    fn pieces(self, (addr, len, key): (u64, usize, u32)) -> Vec<(u64, usize)> {
+        if key == self.get().pd.get().local_dma_lkey {
+            return vec![(addr, len)];
+        }
+        let mr = self.region(key);
+        assert!(mr.is_valid, "the device uses a region that is not valid");
+        let mut at = (addr - mr.iova) as usize;
+        let (end, mut pieces) = (at + len, Vec::new());
+        while at < end {
+            let piece = (PAGE - at % PAGE).min(end - at);
+            let page = mr
+                .pages
+                .get(at / PAGE)
+                .expect("an access beyond the region");
+            pieces.push((page + (at % PAGE) as u64, piece));
+            at += piece;
+        }
+        pieces
+    }
+
+    fn gather(self, entries: &[(u64, usize, u32)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (addr, len) in entries.iter().flat_map(|entry| self.pieces(*entry)) {
+            for_each_piece(addr, len, true, |piece| bytes.extend_from_slice(piece));
+        }
+        bytes
+    }
+
+    fn scatter(self, entries: &[(u64, usize, u32)], bytes: &[u8]) {
+        let mut rest = bytes;
+        for (addr, len) in entries.iter().flat_map(|entry| self.pieces(*entry)) {
+            for_each_piece(addr, len, false, |piece| {
+                let (now, later) = rest.split_at(piece.len().min(rest.len()));
+                piece[..now.len()].copy_from_slice(now);
+                rest = later;
+            });
+        }
+    }
+
+    fn end_receive(self, receive: ReceiveRequest, status: ib_wc_status, len: usize) {
+        let wc = ib_wc {
+            __bindgen_anon_1: Anon {
+                wr_cqe: ManuallyDrop::new(receive.cqe),
+            },
+            status,
+            opcode: IB_WC_RECV,
+            wc_flags: 0,
+            byte_len: len as u32,
+        };
+        self.get().recv_cq.push(Done { wc, send: None });
+    }
+
+    /// Delivers a message of the peer to a Receive.
+    pub fn deliver(self, bytes: &[u8]) {
+        let receive = self
+            .get()
+            .receives
+            .pop_front()
+            .expect("a Receive is posted");
+        self.scatter(&receive.entries, bytes);
+        self.end_receive(receive, ib_wc_status_IB_WC_SUCCESS, bytes.len());
+    }
+}

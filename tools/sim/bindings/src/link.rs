@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The other end of a connection: a peer's device and memory.
+
+use crate::{deliver_event, ib_qp, rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED, rdma_cm_id, Ptr};
+use kernel::sim;
+use std::collections::{HashMap, VecDeque};
+
+/// Memory that the peer has registered.
+pub struct Region {
+    pub addr: u64,
+    pub bytes: Vec<u8>,
+    /// True if the server may write, else it may read.
+    pub is_sink: bool,
+}
+
+pub struct Link {
+    pub id: Ptr<rdma_cm_id>,
+    pub qp: Option<Ptr<ib_qp>>,
+    /// The connection is established.
+    pub is_accepted: bool,
+    /// One side has closed it.
+    pub is_closed: bool,
+    /// The peer does not answer any more.
+    pub is_lost: bool,
+    pub serves_reads: bool,
+    pub is_slow: bool,
+    /// The Receives that the peer has posted.
+    pub receives: usize,
+    pub private: Vec<u8>,
+    messages: VecDeque<Vec<u8>>,
+    regions: HashMap<u32, Region>,
+    next_key: u32,
+}
+
+impl Link {
+    pub fn new(id: Ptr<rdma_cm_id>) -> Self {
+        Self {
+            id,
+            qp: None,
+            is_accepted: false,
+            is_closed: false,
+            is_lost: false,
+            serves_reads: true,
+            is_slow: false,
+            receives: 0,
+            private: Vec::new(),
+            messages: VecDeque::new(),
+            regions: HashMap::new(),
+            next_key: 0x1000,
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_accepted
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.is_closed || self.is_lost
+    }
+
+    /// Registers memory, and returns its key.
+    pub fn register(&mut self, region: Region) -> u32 {
+        self.next_key += 1 + sim::below(7) as u32;
+        self.regions.insert(self.next_key, region);
+        self.next_key
+    }
+
+    /// Returns the memory of a key, which is not valid any more.
+    pub fn invalidate(&mut self, key: u32) -> Region {
+        self.regions.remove(&key).expect("the key was registered")
+    }
+
+    fn range(&mut self, key: u32, addr: u64, len: usize, is_sink: bool) -> Option<&mut [u8]> {
+        if self.is_gone() {
+            return None;
+        }
+        let region = self
+            .regions
+            .get_mut(&key)
+            .filter(|region| region.is_sink == is_sink)?;
+        let at = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
+        region.bytes.get_mut(at..at.checked_add(len)?)
+    }
+
+    pub(crate) fn read(&mut self, key: u32, addr: u64, len: usize) -> Option<Vec<u8>> {
+        self.range(key, addr, len, false)
+            .map(|bytes| bytes.to_vec())
+    }
+
+    pub(crate) fn write(&mut self, key: u32, addr: u64, bytes: &[u8]) -> bool {
+        let range = self.range(key, addr, bytes.len(), true);
+        range.map(|range| range.copy_from_slice(bytes)).is_some()
+    }
+
+    pub(crate) fn take(&mut self, bytes: Vec<u8>, _invalidated: Option<u32>) {
+        self.receives -= 1;
+        self.messages.push_back(bytes);
+    }
+}
+
+impl Ptr<Link> {
+    /// Sends a message, and waits if no Receive is posted. Returns true if it had to wait, and None
+    /// if the connection has ended.
+    pub fn send(self, bytes: &[u8]) -> Option<bool> {
+        let has_receive = || self.get().qp.is_some_and(|qp| qp.has_receive());
+        let has_waited = !has_receive();
+        sim::wait(self.0, || self.has_ended() || has_receive());
+        let qp = self.get().qp.filter(|_| !self.has_ended())?;
+        qp.deliver(bytes);
+        sim::point();
+        Some(has_waited)
+    }
+
+    /// Waits for a message. Returns None if the connection has ended, or after a time.
+    pub fn receive(self, millis: u64) -> Option<Vec<u8>> {
+        let mut message = None;
+        sim::wait_for(self.0, millis, || {
+            message = self.get().messages.pop_front();
+            message.is_some() || self.has_ended()
+        });
+        message
+    }
+
+    /// Returns true if the connection has ended.
+    pub fn has_ended(self) -> bool {
+        let link = self.get();
+        link.is_gone() || link.qp.is_none_or(|qp| qp.get().is_broken)
+    }
+
+    /// Closes the connection. A peer that was lost says nothing.
+    pub fn close(self) {
+        let link = self.get();
+        if link.is_lost {
+            return;
+        }
+        link.is_closed = true;
+        sim::wake(self.0);
+        deliver_event(link.id, rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED);
+    }
+
+    /// Vanishes, without a word.
+    pub fn lose(self) {
+        self.get().is_lost = true;
+        sim::wake(self.0);
+    }
+}

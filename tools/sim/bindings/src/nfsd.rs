@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The threads of nfsd, and a program that checks the arguments of each Call.
+
+use crate::{get_page, page, page_address, put_page, sockaddr, svc::*, Ptr, PAGE};
+use kernel::{ffi::c_int, sim};
+
+/// What the program makes of the bytes at `at`, for a Call with `tag`.
+pub fn pattern(tag: u32, at: usize) -> u8 {
+    let word = tag.wrapping_mul(0x9e37_79b9).wrapping_add(at as u32 / 4);
+    (word.wrapping_mul(0x85eb_ca6b) >> (8 * (at % 4))) as u8
+}
+
+/// Returns `len` bytes of the pattern.
+pub fn bytes_of(tag: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|at| pattern(tag, at)).collect()
+}
+
+/// A request that was not received is not processed.
+struct Request {
+    rqst: Ptr<svc_rqst>,
+    pages: Vec<*mut page>,
+    respages: Vec<*mut page>,
+}
+
+impl Ptr<svc_serv> {
+    /// Makes a server.
+    pub fn server() -> Self {
+        Self::new(svc_serv::default())
+    }
+
+    /// Makes the listener.
+    pub fn listen(self, mut addr: sockaddr) -> Result<(), c_int> {
+        let class = CLASS.with(|class| *class.borrow()).ok_or(-97)?;
+        let create = unsafe { (*class.get().xcl_ops).xpo_create }.expect("the operation is there");
+        let xprt = unsafe { create(self.0, crate::init_net(), &mut addr, 16, 0) };
+        if (-4095..0).contains(&(xprt as isize)) {
+            return Err(xprt as isize as c_int);
+        }
+        self.get().xprts.push(Ptr(xprt));
+        unsafe { svc_xprt_received(xprt) };
+        Ok(())
+    }
+
+    /// Starts a thread.
+    pub fn start(self, name: &str) -> shuttle::thread::JoinHandle<()> {
+        sim::spawn(name, move || {
+            let mut request = Request::new();
+            while let Some(xprt) = self.dequeue() {
+                request.refill();
+                self.handle(xprt, &mut request);
+                xprt.put();
+            }
+            request.end();
+        })
+    }
+
+    /// Closes all transports; threads end when none is left.
+    pub fn stop(self) {
+        for xprt in self.get().xprts.clone() {
+            xprt.close();
+        }
+        self.get().is_ending = true;
+        sim::wake(self.0);
+    }
+
+    /// Closes the connections that there are, as an administrator may.
+    pub fn close_connections(self) {
+        for xprt in self.get().xprts.clone() {
+            if !xprt.has(XPT_LISTENER) {
+                xprt.close();
+            }
+        }
+    }
+
+    fn dequeue(self) -> Option<Ptr<svc_xprt>> {
+        let mut next = None;
+        sim::wait(self.0, || {
+            next = self.get().ready.pop_front();
+            next.is_some() || (self.get().is_ending && self.get().xprts.is_empty())
+        });
+        if let Some(xprt) = next {
+            xprt.hold();
+        }
+        next
+    }
+
+    fn handle(self, xprt: Ptr<svc_xprt>, request: &mut Request) {
+        if xprt.has(XPT_CLOSE) {
+            self.delete(xprt);
+        } else if xprt.has(XPT_LISTENER) {
+            let accept = xprt.ops().xpo_accept.expect("the operation is there");
+            let new = unsafe { accept(xprt.0) };
+            if !new.is_null() {
+                self.get().xprts.push(Ptr(new));
+                if self.get().is_ending {
+                    Ptr(new).get().flags |= 1 << XPT_CLOSE;
+                }
+                unsafe { svc_xprt_received(new) };
+            }
+            unsafe { svc_xprt_received(xprt.0) };
+        } else {
+            xprt.get().running += 1;
+            request.receive(self, xprt);
+            sim::point();
+            xprt.get().running -= 1;
+            unsafe { svc_xprt_enqueue(xprt.0) };
+        }
+    }
+
+    fn delete(self, xprt: Ptr<svc_xprt>) {
+        if xprt.has(XPT_DEAD) {
+            return;
+        }
+        xprt.get().flags |= 1 << XPT_DEAD;
+        let detach = xprt.ops().xpo_detach.expect("the operation is there");
+        unsafe { detach(xprt.0) };
+        self.get().xprts.retain(|one| *one != xprt);
+        sim::wake(self.0);
+        xprt.put();
+    }
+}
+
+impl Request {
+    fn new() -> Self {
+        let mut pages = vec![core::ptr::null_mut(); MAX_PAGES + 1];
+        let mut respages = pages.clone();
+        let rqst = Ptr::new(svc_rqst {
+            rq_xprt: core::ptr::null_mut(),
+            rq_xprt_ctxt: core::ptr::null_mut(),
+            rq_vers: 3,
+            rq_arg: EMPTY,
+            rq_res: EMPTY,
+            rq_pages: pages.as_mut_ptr(),
+            rq_respages: respages.as_mut_ptr(),
+            rq_next_page: respages.as_mut_ptr(),
+            rq_maxpages: MAX_PAGES,
+        });
+        Self {
+            rqst,
+            pages,
+            respages,
+        }
+    }
+
+    fn refill(&mut self) {
+        let slots = self.pages[..MAX_PAGES]
+            .iter_mut()
+            .chain(&mut self.respages[..MAX_PAGES]);
+        for slot in slots.filter(|slot| slot.is_null()) {
+            *slot = unsafe { crate::alloc_page(true) };
+        }
+    }
+
+    fn end(self) {
+        let pages = self.pages.iter().chain(&self.respages);
+        for page in pages.filter(|page| !page.is_null()) {
+            unsafe { put_page(*page) };
+        }
+    }
+
+    fn receive(&mut self, serv: Ptr<svc_serv>, xprt: Ptr<svc_xprt>) {
+        let rqst = self.rqst.get();
+        rqst.rq_xprt = xprt.0;
+        rqst.rq_next_page = rqst.rq_respages;
+        let receive = xprt.ops().xpo_recvfrom.expect("the operation is there");
+        if unsafe { receive(self.rqst.0) } <= 0 {
+            return;
+        }
+        self.work(serv, xprt);
+        let ctxt = core::mem::replace(&mut self.rqst.get().rq_xprt_ctxt, core::ptr::null_mut());
+        let release = xprt.ops().xpo_release_ctxt.expect("the operation is there");
+        unsafe { release(xprt.0, ctxt) };
+        self.release_pages();
+    }
+
+    fn release_pages(&mut self) {
+        let used = self.rqst.get().rq_next_page.addr() - self.rqst.get().rq_respages.addr();
+        for slot in &mut self.respages[..used / size_of::<*mut page>()] {
+            if !slot.is_null() {
+                unsafe { put_page(*slot) };
+                *slot = core::ptr::null_mut();
+            }
+        }
+    }
+
+    fn arguments(&self) -> Vec<u8> {
+        let arg = &self.rqst.get().rq_arg;
+        let head = arg.head[0];
+        let mut bytes =
+            unsafe { core::slice::from_raw_parts(head.iov_base.cast::<u8>(), head.iov_len) }
+                .to_vec();
+        let mut left = arg.page_len as usize;
+        for i in 0.. {
+            if left == 0 {
+                break;
+            }
+            let len = left.min(PAGE);
+            let page = unsafe { page_address(*arg.pages.add(i)) };
+            bytes.extend_from_slice(unsafe { core::slice::from_raw_parts(page.cast::<u8>(), len) });
+            left -= len;
+        }
+        bytes
+    }
+
+    /// Processes a Call: checks its data, and makes as many results as it asks for.
+    fn work(&mut self, serv: Ptr<svc_serv>, xprt: Ptr<svc_xprt>) {
+        let call = self.arguments();
+        let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().expect("four bytes"));
+        let (xid, tag, wanted) = (word(0), word(40), word(44) as usize);
+        let len = word(48) as usize;
+        assert_eq!(
+            &call[52..52 + len],
+            bytes_of(tag, len),
+            "the data of Call {xid:#x} are wrong"
+        );
+        if serv.get().keeps > 0 && sim::chance(serv.get().keeps) {
+            self.keep_page();
+        }
+        if sim::chance(200) {
+            sim::sleep(sim::below(5));
+        }
+        xprt.get().flags |= 1 << XPT_PEER_VALID;
+        if serv.get().drops > 0 && sim::chance(serv.get().drops) {
+            serv.get().dropped += 1;
+            return;
+        }
+        self.answer(xid, tag, wanted);
+        serv.get().answered += 1;
+        let send = xprt.ops().xpo_sendto.expect("the operation is there");
+        unsafe { send(self.rqst.0) };
+    }
+
+    /// Keeps the first page of the data, as a page cache does.
+    fn keep_page(&self) {
+        let arg = &self.rqst.get().rq_arg;
+        if arg.page_len == 0 {
+            return;
+        }
+        let page = Ptr(unsafe { *arg.pages });
+        unsafe { get_page(page.0) };
+        sim::spawn_short("cache", move || {
+            sim::sleep(sim::below(30));
+            unsafe { put_page(page.get()) };
+        });
+    }
+
+    fn answer(&mut self, xid: u32, tag: u32, len: usize) {
+        let rqst = self.rqst.get();
+        let head = unsafe { page_address(self.respages[0]).cast::<u8>() };
+        let words = [xid, 1, 0, 0, 0, 0, tag, len as u32];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let pad = len.wrapping_neg() % 4;
+        let base = sim::below(PAGE as u64 / 4) as usize * 4;
+        let data = bytes_of(tag, len);
+        for (i, byte) in data.into_iter().enumerate() {
+            let at = base + i;
+            let page = unsafe { page_address(self.respages[1 + at / PAGE]).cast::<u8>() };
+            unsafe { *page.add(at % PAGE) = byte };
+        }
+        let used = 1 + if len > 0 {
+            (base + len).div_ceil(PAGE)
+        } else {
+            0
+        };
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), head, bytes.len());
+            core::ptr::write_bytes(head.add(bytes.len()), 0, pad);
+        }
+        rqst.rq_next_page = rqst.rq_respages.wrapping_add(used);
+        rqst.rq_res = xdr_buf {
+            head: [kvec {
+                iov_base: head.cast(),
+                iov_len: bytes.len(),
+            }],
+            tail: [kvec {
+                iov_base: head.wrapping_add(bytes.len()).cast(),
+                iov_len: pad,
+            }],
+            pages: rqst.rq_respages.wrapping_add(1),
+            page_base: base as u32,
+            page_len: len as u32,
+            buflen: PAGE as u32,
+            len: (bytes.len() + len + pad) as u32,
+        };
+        if len > 0 {
+            let mark = Ptr(rqst.rq_xprt)
+                .ops()
+                .xpo_result_payload
+                .expect("the operation is there");
+            unsafe { mark(self.rqst.0, bytes.len() as u32, len as u32) };
+        }
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses, network namespaces, sysctl, workqueues, and other small things.
+
+use kernel::{
+    ffi::{c_char, c_int, c_void},
+    sim, workqueue,
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    ffi::CStr,
+};
+
+pub const AF_INET: u32 = 2;
+pub const AF_INET6: u32 = 10;
+pub const svcrdma_line_SVCRDMA_LINE_REFUSAL: u32 = 0;
+pub const svcrdma_line_SVCRDMA_LINE_CLOSE: u32 = 1;
+pub const svcrdma_line_SVCRDMA_LINE_OTHER: u32 = 2;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct __kernel_sockaddr_storage(pub [u8; 128]);
+
+pub type sockaddr = __kernel_sockaddr_storage;
+
+/// Returns an IPv4 address.
+pub fn address(host: u32, port: u16) -> sockaddr {
+    let mut bytes = [0; 128];
+    bytes[..2].copy_from_slice(&(AF_INET as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&port.to_be_bytes());
+    bytes[4..8].copy_from_slice(&host.to_be_bytes());
+    __kernel_sockaddr_storage(bytes)
+}
+
+pub unsafe fn addr_len(_: *const sockaddr) -> usize {
+    16
+}
+
+pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
+
+pub unsafe fn addr_format(buf: *mut c_char, len: usize, addr: *const sockaddr) -> c_int {
+    let bytes = unsafe { (*addr).0 };
+    let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let text = format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]);
+    let len = text.len().min(len);
+    unsafe { core::ptr::copy_nonoverlapping(text.as_ptr(), buf, len) };
+    len as c_int
+}
+
+pub unsafe fn online_cpus() -> u32 {
+    2
+}
+
+/// All lines are printed.
+pub unsafe fn ratelimit(_: u32) -> bool {
+    true
+}
+
+/// All tasks pass a point at which they can sleep.
+pub unsafe fn wait_for_tasks() {
+    sim::might_sleep("wait for tasks");
+    sim::sleep(1);
+}
+
+pub unsafe fn uptime_ms() -> u64 {
+    sim::now()
+}
+
+pub unsafe fn get_random_u64() -> u64 {
+    sim::below(u64::MAX)
+}
+
+// Network namespaces: there is one.
+
+pub struct net {
+    generic: Cell<*mut c_void>,
+}
+
+thread_local! {
+    static NET: net = const { net { generic: Cell::new(core::ptr::null_mut()) } };
+    static TABLES: RefCell<HashMap<String, Ptr>> = RefCell::default();
+}
+
+struct Ptr(*mut i64);
+
+/// Returns the namespace.
+pub fn init_net() -> *mut net {
+    NET.with(|net| core::ptr::from_ref(net).cast_mut())
+}
+
+pub unsafe fn net_initial() -> *mut net {
+    init_net()
+}
+
+#[repr(C)]
+pub struct pernet_operations {
+    pub init: Option<unsafe extern "C" fn(*mut net) -> c_int>,
+    pub exit: Option<unsafe extern "C" fn(*mut net)>,
+    pub id: *mut u32,
+    pub size: usize,
+    pub list: [usize; 2],
+}
+
+pub unsafe fn register_pernet_subsys(ops: *mut pernet_operations) -> c_int {
+    unsafe { (*ops).init.map_or(0, |init| init(init_net())) }
+}
+
+pub unsafe fn unregister_pernet_subsys(ops: *mut pernet_operations) {
+    if let Some(exit) = unsafe { (*ops).exit } {
+        unsafe { exit(init_net()) };
+    }
+}
+
+pub unsafe fn net_generic(net: *const net, _: u32) -> *mut c_void {
+    unsafe { (*net).generic.as_ptr().cast() }
+}
+
+pub unsafe fn net_get(_: *mut net) {
+    sim::count("reference to the namespace", 1);
+}
+
+pub unsafe fn net_put(_: *mut net) {
+    sim::count("reference to the namespace", -1);
+}
+
+pub unsafe fn net_is_initial(_: *const net) -> bool {
+    true
+}
+
+pub unsafe fn net_number(_: *const net) -> u32 {
+    1
+}
+
+// sysctl
+
+#[repr(C)]
+pub struct ctl_table {
+    pub procname: *const c_char,
+    pub data: *mut c_void,
+    pub maxlen: c_int,
+    pub mode: u16,
+    pub proc_handler: Option<proc_handler>,
+    pub extra1: *mut c_void,
+    pub extra2: *mut c_void,
+}
+
+type proc_handler = unsafe extern "C" fn(
+    *const ctl_table,
+    c_int,
+    *mut c_void,
+    *mut usize,
+    *mut kernel::bindings::loff_t,
+) -> c_int;
+
+pub struct ctl_table_header;
+
+pub unsafe fn register_net_sysctl_sz(
+    _: *mut net,
+    _path: *const c_char,
+    table: *mut ctl_table,
+    count: usize,
+) -> *mut ctl_table_header {
+    sim::count("sysctl table", 1);
+    for i in 0..count {
+        let (name, data) = unsafe { ((*table.add(i)).procname, (*table.add(i)).data) };
+        let name = unsafe { CStr::from_ptr(name.cast()) };
+        let name = name.to_str().expect("a name is text").to_string();
+        TABLES.with(|tables| tables.borrow_mut().insert(name, Ptr(data.cast())));
+    }
+    core::ptr::dangling_mut()
+}
+
+pub unsafe fn unregister_net_sysctl_table(_: *mut ctl_table_header) {
+    sim::count("sysctl table", -1);
+    TABLES.with(|tables| tables.borrow_mut().clear());
+}
+
+/// Sets one of the module's settings.
+pub fn set(name: &str, value: i64) {
+    let data = TABLES.with(|tables| tables.borrow().get(name).map(|entry| entry.0));
+    unsafe { *data.expect("the module has the setting") = value };
+}
+
+/// Returns one of the module's settings or counters.
+pub fn setting(name: &str) -> i64 {
+    let data = TABLES.with(|tables| tables.borrow().get(name).map(|entry| entry.0));
+    unsafe { *data.expect("the module has the counter") }
+}
+
+pub unsafe extern "C" fn proc_doulongvec_minmax(
+    _: *const ctl_table,
+    _: c_int,
+    _: *mut c_void,
+    _: *mut usize,
+    _: *mut kernel::bindings::loff_t,
+) -> c_int {
+    0
+}
+
+pub unsafe fn proc_dostring(
+    _: *const ctl_table,
+    _: c_int,
+    _: *mut c_void,
+    _: *mut usize,
+    _: *mut kernel::bindings::loff_t,
+) -> c_int {
+    0
+}
+
+// Workqueues
+
+use kernel::bindings::workqueue_struct;
+
+#[repr(C)]
+pub struct work_struct {
+    func: Option<unsafe extern "C" fn(*mut work_struct)>,
+    is_queued: Cell<bool>,
+}
+
+pub type delayed_work = work_struct;
+
+pub unsafe fn alloc_workqueue() -> *mut workqueue_struct {
+    workqueue::create()
+}
+
+pub unsafe fn flush_workqueue(queue: *mut workqueue_struct) {
+    unsafe { (*queue).flush() };
+}
+
+pub unsafe fn init_delayed_work(
+    work: *mut delayed_work,
+    func: Option<unsafe extern "C" fn(*mut work_struct)>,
+) {
+    let is_queued = Cell::new(false);
+    unsafe { work.write(work_struct { func, is_queued }) };
+}
+
+thread_local! {
+    /// The queue of each delayed work item.
+    static QUEUES: RefCell<HashMap<usize, *mut workqueue_struct>> = RefCell::default();
+}
+
+pub unsafe fn queue_delayed_work(
+    queue: *mut workqueue_struct,
+    work: *mut delayed_work,
+    msecs: u32,
+) {
+    QUEUES.with(|queues| queues.borrow_mut().insert(work.addr(), queue));
+    let func = unsafe { (*work).func }.expect("the work item has a function");
+    let work = crate::Ptr(work);
+    let run = move || unsafe {
+        let work = work;
+        func(work.0)
+    };
+    unsafe { (*queue).queue(work.0.addr(), msecs.into(), Box::new(run)) };
+}
+
+pub unsafe fn disable_delayed_work_sync(work: *mut delayed_work) {
+    let queue = QUEUES.with(|queues| queues.borrow_mut().remove(&work.addr()));
+    if let Some(queue) = queue {
+        unsafe { (*queue).disable(work.addr()) };
+    }
+}
+
+pub unsafe fn to_delayed_work(work: *mut work_struct) -> *mut delayed_work {
+    work
+}
+
+pub unsafe fn hold_module() {
+    sim::count("reference to the module", 1);
+}
+
+pub unsafe fn put_module() {
+    sim::count("reference to the module", -1);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Strings of C.
+
+pub use core::ffi::CStr;
+
+use crate::{alloc, error::Result, ffi::c_char};
+use core::{fmt, ops::Deref};
+
+pub trait CStrExt {
+    fn as_char_ptr(&self) -> *const c_char;
+    unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self;
+}
+
+impl CStrExt for CStr {
+    fn as_char_ptr(&self) -> *const c_char {
+        self.as_ptr().cast()
+    }
+
+    unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self {
+        // SAFETY: The caller's.
+        unsafe { Self::from_ptr(ptr.cast()) }
+    }
+}
+
+pub struct CString(std::ffi::CString);
+
+impl CString {
+    pub fn try_from_fmt(args: fmt::Arguments<'_>) -> Result<Self> {
+        alloc::allocate()?;
+        let text = std::ffi::CString::new(args.to_string());
+        Ok(Self(text.expect("a formatted string has no zero byte")))
+    }
+}
+
+impl Deref for CString {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        &self.0
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A run: the module is loaded, peers make Calls under the faults that the seed draws, and all is
+//! torn down. At the end nothing may be left.
+
+use crate::peer::{Manner, Peer};
+use bindings::{
+    add_device, address, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report,
+    svc_serv, svcrdma_limits, Ptr,
+};
+use kernel::sim;
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc,
+    },
+};
+
+/// The Calls that peers have seen answered, in all runs.
+pub static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+/// How a run ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// The peers leave, then the server stops.
+    Peaceful,
+    /// The device is removed while peers make Calls.
+    Removal,
+    /// The server stops while peers make Calls.
+    Stop,
+    /// The device reports a fatal error, and recovers.
+    Fatal,
+}
+
+impl Ending {
+    const ALL: [Self; 4] = [Self::Peaceful, Self::Removal, Self::Stop, Self::Fatal];
+}
+
+/// What the seed draws.
+#[derive(Debug)]
+struct Plan {
+    manners: Vec<Manner>,
+    calls: u32,
+    threads: u64,
+    is_iwarp: bool,
+    depth: u32,
+    memory: u64,
+    map: u64,
+    post: u64,
+    keeps: u64,
+    ending: Ending,
+}
+
+impl Plan {
+    fn draw() -> Self {
+        let is_quiet = sim::chance(512);
+        let count = 1 + sim::below(4);
+        let manner = |_| match is_quiet || sim::chance(400) {
+            true => Manner::Correct,
+            false => Manner::ALL[sim::below(7) as usize],
+        };
+        let fault = |rates: [u64; 3]| match is_quiet || sim::chance(600) {
+            true => 0,
+            false => rates[sim::below(3) as usize],
+        };
+        Self {
+            manners: (0..count).map(manner).collect(),
+            calls: 5 + sim::below(30) as u32,
+            threads: 1 + sim::below(3),
+            is_iwarp: sim::chance(256),
+            depth: [64, 64, 256, 33][sim::below(4) as usize],
+            memory: fault([2, 10, 100]),
+            map: fault([5, 100, 400]),
+            post: fault([0, 1, 5]),
+            keeps: sim::below(2) * 300,
+            ending: Ending::ALL[sim::below(4) as usize],
+        }
+    }
+
+    fn has_faults(&self) -> bool {
+        self.memory + self.map + self.post > 0
+    }
+
+    fn limits(&self) -> svcrdma_limits {
+        svcrdma_limits {
+            max_qp_wr: self.depth,
+            max_send_sge: 3 + sim::below(30) as u32,
+            max_sge_rd: 1 + sim::below(30) as u32,
+            max_cqe: 8192,
+            max_qp_init_rd_atom: 16,
+            num_comp_vectors: 1 + sim::below(2) as u32,
+            max_mr_pages: 16 + sim::below(300) as u32,
+            mem_mgt_extensions: true,
+            iwarp: self.is_iwarp,
+        }
+    }
+}
+
+/// Runs what the seed draws.
+pub fn run() {
+    bindings::memory::reset();
+    bindings::reset_registry();
+    let plan = Plan::draw();
+    sim::event(format_args!("{plan:?}"));
+    sim::set_parameter(sim::below(2) as u8);
+    let module = svcrdma::load().expect("the module is loaded");
+    let device = add_device(plan.limits());
+    draw_settings();
+    let server = Ptr::server();
+    server.get().keeps = plan.keeps;
+    server
+        .listen(address(0, 20049))
+        .expect("the server listens");
+    let threads: Vec<_> = (0..plan.threads)
+        .map(|n| server.start(&format!("nfsd {n}")))
+        .collect();
+
+    let is_ending = Arc::new(AtomicU64::new(0));
+    let peers = start_peers(&plan, device, &is_ending);
+    let faults = start_faults(&plan, &is_ending);
+    if plan.ending != Ending::Peaceful {
+        sim::sleep(sim::below(100));
+        end_early(&plan, device, server, &is_ending);
+    }
+    for peer in peers {
+        peer.join().expect("a peer does not fail");
+    }
+    is_ending.fetch_add(1, Relaxed);
+    faults.join().expect("faults do not fail");
+    if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
+        // The watchdog notices a fatal error when it looks, and closes all connections then.
+        sim::sleep(3000);
+        check_last_peer(&plan, device);
+        // A peer that vanished with nothing in flight is not missed.
+        server.close_connections();
+        check_idle();
+    }
+    check_closes(&plan);
+    server.stop();
+    for thread in threads {
+        thread.join().expect("a thread does not fail");
+    }
+    if plan.ending != Ending::Removal {
+        remove_device(device);
+    }
+    drop(module);
+    sim::check_nothing_left();
+}
+
+/// Small budgets let peers wait for each other.
+fn draw_settings() {
+    let credits = [128, 128, 4, 32][sim::below(4) as usize];
+    bindings::set("credits", credits);
+    let pages = [16384, 16384, 4224][sim::below(3) as usize];
+    bindings::set("read_pages_per_device", pages);
+    bindings::set(
+        "read_pages_per_connection",
+        [2112, 20, 200][sim::below(3) as usize],
+    );
+    bindings::set(
+        "reply_pages_per_connection",
+        [2112, 2, 40][sim::below(3) as usize],
+    );
+    bindings::set("stall_seconds", 60);
+    bindings::set("release", 0);
+}
+
+/// Lets faults happen now and then, until the peers are done.
+fn start_faults(plan: &Plan, is_ending: &Arc<AtomicU64>) -> shuttle::thread::JoinHandle<()> {
+    let rates = [plan.memory, plan.map, plan.post];
+    let is_ending = is_ending.clone();
+    sim::spawn("faults", move || {
+        while is_ending.load(Relaxed) == 0 {
+            sim::set_faults([0; 3]);
+            pause();
+            sim::set_faults(rates);
+            pause();
+        }
+        sim::set_faults([0; 3]);
+    })
+}
+
+/// Lets other tasks run for a while.
+fn pause() {
+    for _ in 0..sim::below(300) {
+        sim::point();
+    }
+    // Not each millisecond, while a peer waits for minutes.
+    sim::sleep(sim::below(1 << sim::below(12)));
+}
+
+fn start_peers(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    is_ending: &Arc<AtomicU64>,
+) -> Vec<shuttle::thread::JoinHandle<()>> {
+    let start = |(host, manner): (usize, &Manner)| {
+        let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
+        let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
+        sim::spawn(&format!("peer {host}"), move || {
+            for _ in 0..3 {
+                let is_over = || is_ending.load(Relaxed) > 0;
+                let Some(mut peer) = Peer::connect(device, host, manner) else {
+                    assert!(may_fail || is_over(), "peer {host} was refused");
+                    continue;
+                };
+                let is_done = peer.run(calls);
+                ANSWERED.fetch_add(peer.answered, Relaxed);
+                if is_done {
+                    peer.close();
+                    return;
+                }
+                let may_close = may_fail || is_over() || !manner.is_correct();
+                assert!(may_close, "the connection of a correct peer was closed");
+            }
+        })
+    };
+    plan.manners.iter().enumerate().map(start).collect()
+}
+
+fn end_early(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    server: Ptr<svc_serv>,
+    is_ending: &Arc<AtomicU64>,
+) {
+    is_ending.store(1, Relaxed);
+    sim::event(format_args!("{:?}", plan.ending));
+    match plan.ending {
+        Ending::Removal => remove_device(device),
+        Ending::Fatal => report(device, ib_event_type_IB_EVENT_DEVICE_FATAL),
+        Ending::Stop | Ending::Peaceful => server.stop(),
+    }
+}
+
+/// After the faults, whatever they were, a new peer is served.
+fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
+    let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
+    assert!(
+        peer.run(plan.calls.min(8)),
+        "the connection of the last peer was closed"
+    );
+    ANSWERED.fetch_add(peer.answered, Relaxed);
+    peer.close();
+}
+
+/// When all peers have left, nothing is charged to anyone.
+fn check_idle() {
+    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
+    sim::sleep(20_000);
+    let text = kernel::bindings::read_debug_file(c"devices");
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    let (names, values) = (
+        lines.next().expect("a heading"),
+        lines.next().expect("a device"),
+    );
+    let values: HashMap<_, _> = names.zip(values).collect();
+    assert_eq!(
+        values["pages"], values["pages_free"],
+        "Read pages are charged:\n{text}"
+    );
+    for name in [
+        "connections",
+        "leaving",
+        "receives",
+        "calls_waiting",
+        "calls_unanswered",
+        "reply_pages",
+        "unvalidated_pages",
+    ] {
+        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
+    }
+}
+
+/// No connection of a correct peer is closed for what other peers do.
+fn check_closes(plan: &Plan) {
+    // Overrun, stall, silence, drop, unasked, overflow, page shortage, too slow.
+    let faults_of_peers = [7, 12, 15, 18, 20, 22, 23, 24];
+    let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
+    let closed = sim::closes()
+        .into_iter()
+        .find(|reason| faults_of_peers.contains(reason));
+    assert!(
+        !are_correct || closed.is_none(),
+        "a correct peer is closed for {closed:?}"
+    );
+}
