@@ -9,6 +9,8 @@ use kernel::{
 };
 use std::cell::RefCell;
 
+pub const sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V1: u32 = 1;
+pub const sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V2: u32 = 2;
 pub const rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST: u32 = 4;
 pub const rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED: u32 = 9;
 pub const rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED: u32 = 10;
@@ -39,6 +41,9 @@ pub struct rdma_cm_event {
 #[repr(C)]
 pub struct sa_path_rec {
     pub dgid: [u8; 16],
+    pub rec_type: u32,
+    pub mtu: u8,
+    pub traffic_class: u8,
 }
 
 pub struct rdma_addr {
@@ -158,7 +163,12 @@ pub fn connect(
     }
     let id = new_id(listener.get().event_handler, listener.get().context);
     let link = id.get().link;
-    let path = sa_path_rec { dgid: [9; 16] };
+    let path = sa_path_rec {
+        dgid: [9; 16],
+        rec_type: sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V2,
+        mtu: 5,
+        traffic_class: 0,
+    };
     id.get().device = device.0;
     id.get().route.addr.dst_addr = peer;
     id.get().route.addr.src_addr = listener.get().route.addr.src_addr;
