@@ -264,6 +264,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let count = chain.len() as u32;
         match (count, room) {
             (0, 0) => return Step::Stop(Stop::Full),
+            // The work will never fit: it needs more scatter/gather entries than the device takes.
+            (0, _) if job.is_mapped || job.since.is_some() => return self.fail(E2BIG),
             (0, _) => return self.map(job),
             _ => {}
         }
@@ -295,7 +297,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         }
     }
 
-    /// Maps the memory of `job`, for which no work request could be built, and posts one chain for it.
+    /// Maps the memory of `job`, for which no work request could be built or posted yet, and posts one
+    /// chain for it.
     // Out of line: the ULP maps memory before it posts work, and that rarely fails.
     #[cold]
     #[inline(never)]
@@ -306,9 +309,9 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         match job.work.map(qp.pd()) {
             Ok(true) => {
                 self.is_unmapped = false;
+                job.is_mapped = true;
                 self.step(job)
             }
-            // The work will never fit: it needs more scatter/gather entries than the device takes.
             Ok(false) => self.fail(E2BIG),
             Err(ENOMEM) => {
                 self.unmap_waiting();

@@ -122,9 +122,9 @@ pub trait Work: Send + Unpin + Sized + 'static {
     /// Adds work requests to the empty `chain`, at most `room` of them. They are posted next, and the
     /// peer may see them, so `state` is brought up to date here.
     ///
-    /// Called with a new chain until it returns [`Built::All`]. If it adds no work request although
-    /// `room` is not 0, [`Self::map`] is called. If all memory was mapped, posting fails with
-    /// `E2BIG`, because the work could never be posted.
+    /// Called with a new chain until it returns [`Built::All`]. If the first call adds no work request
+    /// although `room` is not 0, [`Self::map`] is called, and this again. Any other call must add one:
+    /// posting fails with `E2BIG` otherwise, because the work could never be posted.
     fn build<'m>(
         &'m self,
         state: &mut Self::State,
@@ -133,7 +133,7 @@ pub trait Work: Send + Unpin + Sized + 'static {
     ) -> Built;
 
     /// Maps memory of the work for the device of `pd`, if it is not mapped. Returns false if all of
-    /// it was mapped already.
+    /// it was mapped already. No work request of the work was posted.
     ///
     /// A ULP maps memory before it posts work, outside of the lock. It posts the work also if that
     /// has failed for lack of memory.
@@ -164,6 +164,8 @@ pub(crate) struct Job<W: Work> {
     pub(crate) work: W,
     /// Time of posting of its first work request, in seconds of the `SendQueue`.
     pub(crate) since: Option<u32>,
+    /// True once [`Work::map`] has mapped memory.
+    pub(crate) is_mapped: bool,
     pub(crate) claim: Claim,
 }
 
@@ -174,6 +176,7 @@ impl<W: Work> Job<W> {
         Self {
             work,
             since: None,
+            is_mapped: false,
             claim: Claim::none(),
         }
     }

@@ -206,7 +206,7 @@ impl<C: Tenant> Domain<C> {
 
     /// Takes back a page region without pages, and starts waiting Calls that need it. In any process
     /// context.
-    pub(crate) fn put_page_region(&self, lane: &Lane, page_region: KBox<PageRegion>) {
+    pub(crate) fn put_page_region(self: &Arc<Self>, lane: &Lane, page_region: KBox<PageRegion>) {
         let left = if self.pool.has_parked() {
             Some(page_region)
         } else {
@@ -214,6 +214,9 @@ impl<C: Tenant> Domain<C> {
         };
         if let Some(page_region) = left {
             self.pool.put_page_region(page_region);
+            if self.pool.has_parked() {
+                self.refill_if_needed();
+            }
         }
     }
 

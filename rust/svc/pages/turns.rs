@@ -55,9 +55,10 @@ impl Pool {
                 inner.lines.validated.waiting.room()
             };
             let room = room.saturating_mul(2).max(MIN_ROOM);
-            for class in PeerClass::ALL {
+            // Both before one is widened, so that the lines keep the same room.
+            let rooms = [Line::room(room)?, Line::room(room)?];
+            for (class, wider) in PeerClass::ALL.into_iter().zip(rooms) {
                 // Outside the lock: dropping the old room sleeps.
-                let wider = Line::room(room)?;
                 let before = self.inner.lock().lines.of(class).widen(wider);
                 drop(before);
             }
