@@ -256,7 +256,10 @@ fn sixteen_segments(bench: &Bench<'_>) -> Result {
     message.writes = vec![memory.segments(&[PIECE; 16])];
     message.reply = Some(memory.segments(&[PIECE; 16]));
     let reply = reply_to(&mut peer, &message)?;
-    require(reply.writes == message.writes, "the Write list is not full")?;
+    require(
+        reply.writes == message.writes,
+        format!("the Write list is not full, results: {}", begin(&reply.body)),
+    )?;
     require(
         memory.content(&message.writes[0])? == data,
         "wrong data in the Write chunk",
