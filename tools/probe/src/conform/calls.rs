@@ -258,7 +258,10 @@ fn sixteen_segments(bench: &Bench<'_>) -> Result {
     let reply = reply_to(&mut peer, &message)?;
     require(
         reply.writes == message.writes,
-        format!("the Write list is not full, results: {}", begin(&reply.body)),
+        format!(
+            "the Write list is not full, results: {}",
+            begin(&reply.body)
+        ),
     )?;
     require(
         memory.content(&message.writes[0])? == data,
