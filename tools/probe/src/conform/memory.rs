@@ -18,6 +18,15 @@ const UNTOUCHED: u8 = 0x5a;
 /// The gap between two pieces, in bytes.
 const GAP: usize = 64;
 
+/// The size in bytes of a page of the devices' memory.
+const PAGE: u64 = 4096;
+
+/// The size in bytes of the longest piece that lies within one page.
+///
+/// siw cuts the payload of a short packet at the wrong byte where it crosses a page, and sends other
+/// bytes (`siw_try_1seg()` in drivers/infiniband/sw/siw/siw_qp_tx.c).
+const SHORT: u32 = 64;
+
 /// The memory of one connection.
 pub(super) struct Memory {
     region: Region,
@@ -39,6 +48,10 @@ impl Memory {
 
     /// Allocates a segment.
     fn segment(&mut self, length: u32) -> Segment {
+        let room = PAGE - (self.region.address() + self.used as u64) % PAGE;
+        if length <= SHORT && room < u64::from(length) {
+            self.used += room as usize;
+        }
         let offset = self.region.address() + self.used as u64;
         // An odd distance, as clients' buffers may be unaligned.
         self.used += length as usize + GAP + 1;
@@ -96,4 +109,24 @@ pub(super) fn pattern(seed: u32, len: usize) -> Vec<u8> {
         (state >> 24) as u8
     };
     (0..len).map(|_| next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::Fake;
+
+    #[test]
+    fn short_pieces_lie_within_a_page() {
+        let fake = Fake::new();
+        let mut memory = Memory {
+            region: fake.region(SIZE),
+            used: 0,
+        };
+        for length in (0..=SHORT).cycle().take(2_000) {
+            let piece = memory.segment(length);
+            assert!(piece.offset % PAGE + u64::from(length) <= PAGE);
+        }
+        assert!(memory.used <= SIZE);
+    }
 }
