@@ -63,14 +63,13 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
 	@scripts/rust-analyzer
 
-check: modules ## imports, reachable panics, stack, locks; shell and Python code
+check: modules ## imports, reachable panics, stack; shell and Python code
 	@scripts/check-shell
 	@scripts/check-python
 	@scripts/check-runner
 	@scripts/check-imports
 	@scripts/check-panics
 	@scripts/check-stack
-	@scripts/check-path
 
 # For the kernel that VMs boot, whatever this host runs.
 vm-modules:

@@ -179,7 +179,7 @@ impl Connection {
                 is_closing: AtomicFlag::new(false),
                 validation,
                 queue,
-                work <- new_work!("svcrdma close"),
+                work <- new_work!("svcrdma close work"),
             }),
             GFP_KERNEL,
         )

@@ -223,7 +223,7 @@ impl Endpoint {
                 quota <- quota,
                 reads <- new_spinlock!(quota::Progress::default(), "svcrdma reads"),
                 send_queue <- send_queue,
-                work <- new_work!("svcrdma receives"),
+                work <- new_work!("svcrdma receives work"),
             }),
             GFP_KERNEL,
         )

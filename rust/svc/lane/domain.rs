@@ -110,7 +110,7 @@ impl<C: Tenant> Domain<C> {
                 history,
                 has_confirmations,
                 queue,
-                refill <- new_work!("svcrdma refill"),
+                refill <- new_work!("svcrdma refill work"),
             }),
             GFP_KERNEL,
         )

@@ -140,7 +140,7 @@ impl Port {
                 binding <- new_mutex!(Binding::Closed, "svcrdma listener"),
                 is_released: AtomicFlag::new(false),
                 is_kept: AtomicFlag::new(false),
-                work <- new_work!("svcrdma listener"),
+                work <- new_work!("svcrdma listener work"),
             }),
             GFP_KERNEL,
         )

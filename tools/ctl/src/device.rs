@@ -52,10 +52,7 @@ impl Device {
             Err(Gap::Missing) => Vec::new(),
             Err(gap) => return Err(Error::unknown("unreadable", format!("{CLASS}: {gap:?}"))),
         };
-        let rows = system
-            .table("devices")
-            .map(|table| table.rows)
-            .unwrap_or_default();
+        let rows = system.rows("devices");
         let devices = names.into_iter().map(|name| {
             let row = rows
                 .iter()

@@ -13,7 +13,10 @@ use crate::{
         Gap,
         Root, //
     },
-    table::Table, //
+    table::{
+        Row,
+        Table, //
+    },
 };
 use std::path::Path;
 
@@ -147,6 +150,12 @@ impl System {
         let text = self.root.read(&path);
         let text = text.map_err(|gap| self.explain(gap, &path))?;
         Ok(Table::parse(&text))
+    }
+
+    /// Returns the rows of a table of the module, and none if it cannot be read.
+    pub(crate) fn rows(&self, name: &str) -> Vec<Row> {
+        self.table(name)
+            .map_or_else(|_| Vec::new(), |table| table.rows)
     }
 
     /// Reads a table that must have some columns.

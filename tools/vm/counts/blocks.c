@@ -18,10 +18,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+struct qemu_plugin_insn;
 struct qemu_plugin_tb;
 typedef uint64_t qemu_plugin_id_t;
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 void qemu_plugin_register_vcpu_tb_trans_cb(
 	qemu_plugin_id_t id, void (*translated)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb));
@@ -35,6 +38,7 @@ int qemu_plugin_version = 4;
 struct block {
 	uint64_t address;
 	uint64_t instructions;
+	uint64_t atomics;
 	uint64_t executions;
 };
 
@@ -53,9 +57,26 @@ static void executed(unsigned int cpu, void *data)
 	block->executions++;
 }
 
+/*
+ * An atomic instruction has the prefix LOCK, in whose place a kernel with one CPU puts DS, or it is an xchg with
+ * memory. A jump with DS is one that the hardware does not track.
+ */
+static int is_atomic(const struct qemu_plugin_insn *insn)
+{
+	uint8_t code[4] = { 0 };
+	int rex;
+
+	qemu_plugin_insn_data(insn, code, sizeof(code));
+	if (code[0] == 0xf0 || (code[0] == 0x3e && code[1] != 0xff))
+		return 1;
+	rex = (code[0] & 0xf0) == 0x40;
+	return (code[rex] == 0x86 || code[rex] == 0x87) && code[rex + 1] < 0xc0;
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	struct block *block;
+	size_t i;
 
 	(void)id;
 	/* The reader refuses a full file. */
@@ -63,6 +84,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		return;
 	block = &blocks[used++];
 	block->instructions = qemu_plugin_tb_n_insns(tb);
+	for (i = 0; i < block->instructions; i++)
+		block->atomics += is_atomic(qemu_plugin_tb_get_insn(tb, i));
 	block->address = qemu_plugin_tb_vaddr(tb);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, 0, block);
 }

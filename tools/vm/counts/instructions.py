@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 BLOCKS = Path("/job/blocks")
 SYMBOLS = Path("/proc/kallsyms")
-# 64-bit words of a block: address, instructions, executions.
-WORDS = 3
+# 64-bit words of a block: address, instructions, atomic ones of them, executions.
+WORDS = 4
 CHUNK = 1 << 18
 RARE = 40
 # Parts of the mangled names of the watchdog's functions. RPCs of 1 MiB take so long that they are called often enough.
@@ -56,15 +56,15 @@ def save(target: Path) -> None:
     sys.exit(f"{BLOCKS} is full")
 
 
-def executed(files: list[Path]) -> Iterator[tuple[int, int, int]]:
-    """Returns address, instructions and executions of each block that was executed meanwhile."""
+def executed(files: list[Path]) -> Iterator[tuple[int, int, int, int]]:
+    """Returns address, instructions, atomic ones of them, and executions of each block that was executed meanwhile."""
     saved = [array("Q", path.read_bytes()) for path in files]
     last = saved[-1]
     counts = (words[WORDS - 1 :: WORDS] for words in saved)
     for index, (first, second, third) in enumerate(zip_longest(*counts, fillvalue=0)):
         if third != first:
-            address, instructions = last[WORDS * index : WORDS * index + 2]
-            yield address, instructions, third - second - (second - first)
+            address, instructions, atomics = last[WORDS * index : WORDS * index + 3]
+            yield address, instructions, atomics, third - second - (second - first)
 
 
 def functions() -> list[Function]:
@@ -77,21 +77,25 @@ def report(rpcs: int, target: Path, files: list[Path]) -> None:
     known = functions()
     addresses = [function.address for function in known]
     total: Counter[Function] = Counter()
+    atomics: Counter[Function] = Counter()
     calls: Counter[Function] = Counter()
-    for address, instructions, executions in executed(files):
+    for address, instructions, of_these, executions in executed(files):
         function = known[bisect.bisect(addresses, address) - 1]
         total[function] += instructions * executions
+        atomics[function] += of_these * executions
         if address == function.address:
             calls[function] += executions
     for function, count in calls.items():
         if count * RARE < rpcs or (function.name.startswith("_R") and any(part in function.name for part in WATCHDOG)):
-            del total[function]
+            del total[function], atomics[function]
     with target.open("w", encoding="ascii") as table:
         for function, instructions in total.most_common():
-            print(f"{instructions / rpcs:.1f} {function.module} {function.name}", file=table)
+            print(f"{instructions / rpcs:.1f} {atomics[function] / rpcs:.1f} {function.module} {function.name}", file=table)
     parts: Counter[str] = Counter()
     for function, instructions in total.items():
         parts[function.part] += instructions
+    of_transport = sum(count for function, count in atomics.items() if function.part in ("transport", "helpers"))
+    print(f"atomics {of_transport / rpcs:.0f}")
     # The last two include those before them.
     parts["stack"] += parts["transport"] + parts["helpers"]
     parts["kernel"] += parts["stack"]

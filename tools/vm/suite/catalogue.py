@@ -44,7 +44,6 @@ HOST = [
     ("check.imports", 60, ["scripts/check-imports"]),
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
-    ("check.path", 120, ["scripts/check-path"]),
     ("check.shell", 300, ["scripts/check-shell"]),
     ("check.python", 300, ["scripts/check-python"]),
     ("check.runner", 60, ["scripts/check-runner"]),
@@ -86,7 +85,6 @@ OF_MODULE = {
     "build.htmldocs",
     "check.panics",
     "check.stack",
-    "check.path",
 }
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 

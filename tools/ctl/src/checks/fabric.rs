@@ -38,8 +38,7 @@ const FEW: u64 = 10;
 /// Returns the findings.
 pub(crate) fn findings(system: &System) -> Vec<Finding> {
     let devices = Device::all(system).unwrap_or_default();
-    let rows = system.table("connections").map(|table| table.rows);
-    let rows = rows.unwrap_or_default();
+    let rows = system.rows("connections");
     let active = devices.iter().filter(|device| device.is_active());
     let found = active.flat_map(|device| {
         let name = Some(device.name.as_str());

@@ -32,11 +32,10 @@ const PAGE: &str = "see the page \"Fabric or server?\"";
 
 /// Returns the findings about the ports of `grown`, whose counters have grown within `seconds`.
 pub(crate) fn findings(system: &System, grown: &[Port], seconds: f64) -> Vec<Finding> {
-    let rows = |table| system.table(table).map(|table| table.rows);
     let interval = Interval {
         seconds,
-        connections: rows("connections").unwrap_or_default(),
-        closes: rows("closes").unwrap_or_default(),
+        connections: system.rows("connections"),
+        closes: system.rows("closes"),
     };
     let found = grown.iter().flat_map(|port| interval.findings(port));
     found.collect()
