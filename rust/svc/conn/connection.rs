@@ -31,8 +31,8 @@ use crate::svc::{
         Counted,
         Counters, //
     },
+    device::device::Device,
     history::seconds_since,
-    lane::domain::Domain,
     pages::host::HostRef,
     settings, //
 };
@@ -70,7 +70,6 @@ use support::{
     addr::Addr,
     ring::Refused,
     trace,
-    workqueue::OwnedQueue,
     RateLimit, //
 };
 use svcrdma_proto::{
@@ -104,7 +103,7 @@ pub(crate) struct State {
 
 /// The state of a client connection.
 ///
-/// nfsd's handle, the endpoint, the table of the domain and the id share it.
+/// nfsd's handle, the endpoint, the table of the device and the id share it.
 #[pin_data]
 pub(crate) struct Connection {
     number: u64,
@@ -115,9 +114,9 @@ pub(crate) struct Connection {
     pub(crate) max_credits: u32,
     /// The most Calls at a time: the Receive buffers that `max_credits` and callbacks need.
     pub(crate) max_calls: u32,
-    /// The objects that the connections of the device share.
-    pub(crate) domain: Arc<Domain<Connection>>,
-    /// What the connections of the same host share.
+    /// The device of the connection.
+    pub(crate) device: Arc<Device>,
+    /// The host of the peer.
     pub(crate) host: HostRef,
     /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
@@ -131,8 +130,6 @@ pub(crate) struct Connection {
     is_closing: AtomicFlag,
     /// The class of the peer.
     pub(super) validation: Validation,
-    /// The queue that runs the teardown.
-    pub(crate) queue: Arc<OwnedQueue>,
     #[pin]
     work: Work<Connection>,
 }
@@ -147,14 +144,13 @@ impl Connection {
         number: u64,
         peer: Addr,
         offer: Offer,
-        domain: Arc<Domain<Connection>>,
+        device: Arc<Device>,
         counters: Arc<Counters>,
-        queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
-        let host = domain.hosts.join(offer.origin.source())?;
+        let host = device.hosts.join(offer.origin.source())?;
         let validation = Validation::new(counters.recent_peers.has(&offer.origin));
         let state = State {
             phase: Phase::Accepting,
@@ -170,7 +166,7 @@ impl Connection {
                 since: Instant::now(),
                 max_credits: limit,
                 max_calls,
-                domain,
+                device,
                 host,
                 counters,
                 offer,
@@ -178,7 +174,6 @@ impl Connection {
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
                 validation,
-                queue,
                 work <- new_work!("svcrdma close"),
             }),
             GFP_KERNEL,
@@ -188,6 +183,12 @@ impl Connection {
     /// Returns the number of the connection, which no other connection of the module ever has.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns a number that only connections of the same host have. Hosts take turns.
+    pub(crate) fn host_number(&self) -> u64 {
+        // CAST: The object stands for the host as long as a connection of the host exists.
+        Arc::as_ptr(&self.host) as usize as u64
     }
 
     /// Records that `id` waits to be accepted. No other thread may use the connection yet.
@@ -233,7 +234,7 @@ impl Connection {
     fn follow(self: &Arc<Self>, next: Next) {
         if next == Next::TearDown {
             // An error means that the teardown is queued already.
-            let _ = self.queue.enqueue(self.clone());
+            let _ = self.device.queue.enqueue(self.clone());
         }
     }
 
@@ -305,7 +306,7 @@ impl Connection {
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
-        self.domain.history.add(number, peer, reason);
+        self.device.history.add(number, peer, reason);
         if reason.is_normal() {
             return;
         }

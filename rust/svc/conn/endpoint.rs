@@ -32,9 +32,9 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    lane::{
-        domain::Place,
-        Lane, //
+    device::{
+        lane::Lane,
+        pages::Place, //
     },
     pages::reply::{
         Kind,
@@ -145,10 +145,10 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(crate) quota: Quota,
     /// The place in the lines of those that wait for pages.
-    pub(crate) place: Place<Connection>,
+    pub(crate) place: Place,
     /// The progress of the RDMA Reads.
     #[pin]
-    pub(crate) reads: SpinLock<quota::Progress>,
+    pub(super) reads: SpinLock<quota::Progress>,
     /// The posted and the waiting work, and the sender of the connection.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
@@ -204,7 +204,11 @@ impl Endpoint {
         Arc::pin_init(
             try_pin_init!(Self {
                 // In place, to keep the frame small.
-                place: Place::new(connection.domain.clone(), &*connection)?,
+                place: Place::new(
+                    connection.device.clone(),
+                    connection.number(),
+                    connection.host_number(),
+                )?,
                 connection,
                 lane,
                 thresholds,
@@ -294,12 +298,12 @@ impl Endpoint {
     /// Takes the context of a Reply or a callback back, which the device has completed or which was
     /// flushed. Does not sleep.
     pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
-        let pool = &self.connection.domain.pool;
+        let pool = &self.connection.device.pool;
         let kept = match reply.kind() {
             Kind::Reply => {
                 if let Some(page_region) = reply.clear() {
                     self.connection
-                        .domain
+                        .device
                         .put_page_region(&self.lane, page_region);
                 }
                 self.published.contexts.put(reply)
@@ -327,7 +331,7 @@ impl Endpoint {
         let count = if is_ending { usize::MAX } else { surplus };
         for _ in 0..count {
             match self.published.contexts.take() {
-                Some(reply) => self.connection.domain.pool.put_reply(reply),
+                Some(reply) => self.connection.device.pool.put_reply(reply),
                 None => break,
             }
         }
@@ -363,7 +367,7 @@ impl Endpoint {
     /// Queues the work that makes more buffers. In any context.
     pub(crate) fn grow_later(self: &Arc<Self>) {
         // An error means that the work is queued already.
-        let _ = self.connection.queue.enqueue(self.clone());
+        let _ = self.connection.device.queue.enqueue(self.clone());
     }
 
     /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
@@ -401,7 +405,7 @@ impl Endpoint {
     /// Returns the most pages that the connection may have for Read chunks.
     pub(crate) fn share(&self) -> usize {
         if self.may_read() {
-            self.connection.domain.pool.share(self.connection.class())
+            self.connection.device.pool.share(self.connection.class())
         } else {
             0
         }
@@ -452,7 +456,7 @@ impl Endpoint {
     /// pages.
     fn keeps_read_pages(&self) -> bool {
         let class = self.connection.class();
-        self.quota.used() > 0 && self.connection.domain.pool.is_short(class)
+        self.quota.used() > 0 && self.connection.device.pool.is_short(class)
     }
 
     /// Returns true if the connection holds pages of Replies, and its host may hold no

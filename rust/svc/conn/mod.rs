@@ -19,6 +19,7 @@ pub(crate) mod offer;
 pub(crate) mod peer_class;
 pub(crate) mod published;
 pub(crate) mod quota;
+mod reads;
 pub(crate) mod receives;
 pub(crate) mod sender;
 pub(crate) mod space;

@@ -72,7 +72,7 @@ impl Endpoint {
     /// As for `Pool::reply`.
     #[inline(never)]
     pub(super) fn new_reply(&self) -> Result<KBox<Reply>> {
-        let pool = &self.connection.domain.pool;
+        let pool = &self.connection.device.pool;
         for _ in 0..REPLY_TRIES {
             match pool.reply() {
                 Err(ENOMEM) => fsleep(PAUSE),
