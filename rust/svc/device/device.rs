@@ -9,13 +9,11 @@ use super::{
     },
     lane::Lane,
     lanes::Lanes,
-    table::{
-        Entry,
-        Table, //
-    },
+    table::Table, //
 };
 use crate::svc::{
     close_reason::CloseReason,
+    conn::connection::Connection,
     history::History,
     pages::{
         held::Held,
@@ -258,7 +256,7 @@ impl Device {
     ///
     /// - `ENODEV` if the device is being removed.
     /// - `ENOMEM`.
-    pub(crate) fn remember(&self, connection: &Entry) -> Result {
+    pub(crate) fn remember(&self, connection: &Arc<Connection>) -> Result {
         self.table.lock().add(connection)
     }
 
@@ -280,7 +278,7 @@ impl Device {
 
     /// Calls `f` for each connection, under the mutex of the table, which `f` must not take. May
     /// sleep.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&Entry)) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Connection>)) {
         for connection in self.table.lock().iter() {
             f(connection);
         }

@@ -9,11 +9,13 @@ use super::{
 };
 use crate::svc::{
     pages::{
-        line::Seat,
+        line::{
+            Seat,
+            Waiter, //
+        },
         read_buffer::ReadBuffer,
         stock::Count,
-        turns::Wait,
-        waiter::Waiter, //
+        turns::Wait, //
     },
     settings::ReadPages, //
 };
@@ -49,18 +51,12 @@ impl Device {
             .or_else(|| self.pool.sink(class, user, pages))
     }
 
-    /// Lends a sink of `pages` pages to the first waiting Call of a connection in `lane`, or makes the
-    /// connection wait in the pool. In any process context.
-    pub(crate) fn wait(
-        &self,
-        lane: &Lane,
-        waiter: Arc<dyn Waiter>,
-        seat: Seat,
-        pages: usize,
-    ) -> Wait {
-        match self.idle_sink(lane, waiter.class(), pages) {
+    /// Lends a sink of `pages` pages to the first waiting Call of a connection, or makes the connection
+    /// wait in the pool. In any process context.
+    pub(crate) fn wait(&self, waiter: Waiter, pages: usize) -> Wait {
+        match self.idle_sink(&waiter.lane, waiter.connection.class(), pages) {
             Some(sink) => Wait::Ready(sink),
-            None => self.pool.wait(waiter, seat, pages),
+            None => self.pool.wait(waiter, pages),
         }
     }
 

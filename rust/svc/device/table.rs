@@ -14,9 +14,6 @@ use kernel::{
 };
 use support::ring::Ring;
 
-/// An entry of the table.
-pub(crate) type Entry = Arc<Connection>;
-
 /// The most connections that wait for a confirmation. Each has a message in flight with the
 /// connection manager, which handles 128 of a port at a time (`sol_fc_max` in
 /// drivers/infiniband/core/mad.c). Half of these are left to others.
@@ -24,7 +21,7 @@ const MAX_LEAVING: usize = 64;
 
 /// The connections of a device, pending ones included. The mutex of the device protects the table.
 pub(super) struct Table {
-    table: RBTree<u64, Entry>,
+    table: RBTree<u64, Arc<Connection>>,
     /// The numbers of the connections that began to wait for a confirmation last, the oldest first.
     /// Some of them may be gone; they are removed when the room is used up.
     leaving: Ring<u64>,
@@ -48,7 +45,7 @@ impl Table {
     ///
     /// - `ENODEV` if the device is being removed.
     /// - `ENOMEM`.
-    pub(super) fn add(&mut self, connection: &Entry) -> Result {
+    pub(super) fn add(&mut self, connection: &Arc<Connection>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
         }
@@ -61,7 +58,7 @@ impl Table {
     /// Records that connection `number` waits for its peer to confirm the disconnect. Returns a
     /// connection that must hang up instead: the oldest one if too many wait, or `number` itself if
     /// the device is being removed.
-    pub(super) fn leave(&mut self, number: u64) -> Option<Entry> {
+    pub(super) fn leave(&mut self, number: u64) -> Option<Arc<Connection>> {
         if !self.is_open {
             return self.get(number);
         }
@@ -80,7 +77,7 @@ impl Table {
     }
 
     /// Removes a connection and returns it.
-    pub(super) fn take(&mut self, number: u64) -> Option<Entry> {
+    pub(super) fn take(&mut self, number: u64) -> Option<Arc<Connection>> {
         self.table.remove(&number)
     }
 
@@ -95,12 +92,12 @@ impl Table {
     }
 
     /// Iterates over all connections.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Connection>> {
         self.table.values()
     }
 
     /// Returns connection `number`.
-    fn get(&self, number: u64) -> Option<Entry> {
+    fn get(&self, number: u64) -> Option<Arc<Connection>> {
         self.table.get(&number).cloned()
     }
 }

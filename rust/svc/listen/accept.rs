@@ -158,9 +158,6 @@ fn new_receives(lane: &Lane, connection: &Connection) -> Result<Arc<Receives>> {
     Receives::new(pool, host)
 }
 
-/// The shares of two completion queues: one for Receives, one for all other work.
-type Cqs = (CqReservation, CqReservation);
-
 /// Returns the properties that the server declares in its private data (RFC 8797).
 fn declared(capabilities: &Capabilities) -> Peer {
     Peer {
@@ -175,7 +172,7 @@ fn new_endpoint(
     lane: Arc<Lane>,
     connection: &Arc<Connection>,
     receives: Arc<Receives>,
-    cqs: &Cqs,
+    (receive_cq, send_cq): &(CqReservation, CqReservation),
     max_pages: u32,
 ) -> Result<Arc<Endpoint>> {
     let capabilities = &connection.device.capabilities;
@@ -187,7 +184,7 @@ fn new_endpoint(
         max_pages,
         copies: capabilities.copies,
         receives,
-        queues: [cqs.0.health(), cqs.1.health()],
+        queues: [receive_cq.health(), send_cq.health()],
     };
     Endpoint::new(connection.clone(), parts)
 }
@@ -196,7 +193,7 @@ fn new_endpoint(
 fn new_qp(
     id: CmId<Connection>,
     endpoint: &Arc<Endpoint>,
-    (receive_cq, send_cq): Cqs,
+    (receive_cq, send_cq): (CqReservation, CqReservation),
 ) -> Result<Qp<Endpoint, Connection>> {
     let capabilities = &endpoint.connection.device.capabilities;
     let parts = Parts {

@@ -33,8 +33,7 @@ use crate::svc::{
     },
     pages::{
         read_buffer::ReadBuffer,
-        turns::Wait,
-        waiter::Waiter, //
+        turns::Wait, //
     },
 };
 use kernel::{
@@ -54,20 +53,13 @@ use svcrdma_proto::{
         ReadCursor, //
     },
     rpc,
-    shares::PeerClass,
     ulb, //
 };
 
-impl Waiter for Endpoint {
-    fn class(&self) -> PeerClass {
-        self.connection.class()
-    }
-
-    fn is_closing(&self) -> bool {
-        self.connection.is_closing()
-    }
-
-    fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer> {
+impl Endpoint {
+    /// Starts the RDMA Reads of the first waiting Call into `sink`, and makes the connection wait
+    /// for the next Call. Returns the sink if the connection is closing. The pool calls this.
+    pub(crate) fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer> {
         let left = start_waiting(self.as_arc_borrow(), sink);
         admit(self.as_arc_borrow());
         left
@@ -119,7 +111,7 @@ fn wait(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
 
 /// Starts the waiting Calls, until one exceeds the share of the connection or the pool has no pages
 /// for it. In the latter case the connection waits in the pool, which goes on with
-/// [`Waiter::serve`].
+/// [`Endpoint::serve`].
 #[cold]
 #[inline(never)]
 fn admit(endpoint: ArcBorrow<'_, Endpoint>) {
@@ -127,7 +119,7 @@ fn admit(endpoint: ArcBorrow<'_, Endpoint>) {
     let device = &connection.device;
     while let Some(pages) = endpoint.quota.next(|| endpoint.share()) {
         let waiter: Arc<Endpoint> = endpoint.into();
-        match device.wait(&endpoint.lane, waiter, endpoint.place.seat(), pages) {
+        match device.wait(waiter, pages) {
             Wait::Ready(sink) => {
                 if let Some(sink) = start_waiting(endpoint, sink) {
                     device.put_sink(&endpoint.lane, sink);
