@@ -117,7 +117,7 @@ impl Callbacks {
         has_called
     }
 
-    /// As [`Self::on_reply`], when there were callbacks.
+    /// Notes a Reply of a connection that has sent callbacks.
     #[cold]
     #[inline(never)]
     fn note_reply(&self) {

@@ -19,8 +19,7 @@ use super::{
     call::Call,
     endpoint::Endpoint,
     offer::Offer,
-    sender::CreditState,
-    validation::Validation, //
+    sender::CreditState, //
 };
 use crate::svc::{
     close_reason::{
@@ -68,6 +67,7 @@ use sunrpc::{
 };
 use support::{
     addr::Addr,
+    figure::Figure,
     ring::Refused,
     trace,
     RateLimit, //
@@ -128,8 +128,10 @@ pub(crate) struct Connection {
     pub(crate) state: SpinLock<State>,
     /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
-    /// The class of the peer.
-    pub(super) validation: Validation,
+    /// True if the peer counts as validated. nfsd threads set it once.
+    pub(super) is_validated: Figure<bool>,
+    /// True once nfsd has validated the peer on this connection. nfsd threads set it once.
+    pub(super) is_confirmed: Figure<bool>,
     #[pin]
     work: Work<Connection>,
 }
@@ -151,7 +153,7 @@ impl Connection {
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
         let host = device.hosts.join(offer.origin.source())?;
-        let validation = Validation::new(counters.recent_peers.has(&offer.origin));
+        let is_recent = counters.recent_peers.has(&offer.origin);
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -173,7 +175,8 @@ impl Connection {
                 inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
-                validation,
+                is_validated: Figure::new(is_recent),
+                is_confirmed: Figure::default(),
                 work <- new_work!("svcrdma close"),
             }),
             GFP_KERNEL,
@@ -276,7 +279,7 @@ impl Connection {
             self.is_closing.store(true, Relaxed);
             next
         };
-        if self.validation.is_confirmed() {
+        if self.is_confirmed.get() {
             self.counters.recent_peers.note(self.offer.origin);
         }
         self.report(reason);

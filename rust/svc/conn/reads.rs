@@ -14,7 +14,7 @@ use super::{
 use crate::svc::{
     pages::{
         line,
-        watch::Watched, //
+        watch::WatchedLine, //
     },
     settings,
     watchdog::SHORTAGE_MSECS, //
@@ -34,7 +34,7 @@ impl Connection {
 
     /// Returns the pages that the connection wants for a late Call in `line`, as of the last look. A
     /// connection that has pages wants none: it waits for its own peer as well.
-    pub(crate) fn wanted_pages(&self, line: Watched) -> u32 {
+    pub(crate) fn wanted_pages(&self, line: WatchedLine) -> u32 {
         let endpoint = self.endpoint();
         let Some(endpoint) = endpoint.filter(|_| self.class() == line.class) else {
             return 0;
@@ -49,7 +49,7 @@ impl Connection {
 
     /// Returns the number of pages that the connection keeps from the late Calls of `line`, as of the
     /// last look: 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
-    pub(crate) fn unserved_pages(&self, line: Watched) -> u32 {
+    pub(crate) fn unserved_pages(&self, line: WatchedLine) -> u32 {
         let Some(endpoint) = self.endpoint() else {
             return 0;
         };

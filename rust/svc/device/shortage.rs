@@ -15,7 +15,7 @@
 use super::device::Device;
 use crate::svc::{
     close_reason::CloseReason,
-    pages::watch::Watched, //
+    pages::watch::WatchedLine, //
 };
 use svcrdma_proto::{
     shares::PeerClass,
@@ -42,7 +42,7 @@ impl Device {
     /// late Calls of `line` want.
     // Out of line: rarely needed.
     #[inline(never)]
-    fn close_largest(&self, line: Watched) {
+    fn close_largest(&self, line: WatchedLine) {
         let mut missing = 0u32;
         self.for_each(|connection| {
             missing = missing.saturating_add(connection.wanted_pages(line));

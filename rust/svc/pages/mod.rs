@@ -11,6 +11,7 @@
 //! | `read_buffer` | the pages that a Call has borrowed |
 //! | `watch` | finds the Calls that wait for too long |
 //! | `reply` | the contexts that Replies and callbacks are sent with |
+//! | `results` | makes a context the Reply with the results of nfsd |
 //! | `host` | the Reply pages and Receive buffers that the connections of a host hold |
 //! | `held` | the number of pages in Replies |
 //! | `sizes` | the sizes of the pool |
@@ -23,6 +24,7 @@ pub(crate) mod pool;
 pub(crate) mod read_buffer;
 pub(crate) mod refill;
 pub(crate) mod reply;
+pub(crate) mod results;
 pub(crate) mod sizes;
 pub(crate) mod stock;
 pub(crate) mod turns;

@@ -22,10 +22,12 @@ use crate::svc::{
         sender::Granted,
         work::Work, //
     },
-    pages::reply::{
-        Kind,
-        Reply,
-        Taken, //
+    pages::{
+        reply::{
+            Kind,
+            Reply, //
+        },
+        results::Taken, //
     },
 };
 use core::cell::Cell;
@@ -260,7 +262,7 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
 fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
     if let Work::Reply(reply, _) = work {
         endpoint.release(&reply);
-        endpoint.trim_replies(true);
+        endpoint.drop_replies();
         // The context for error Replies ends with the connection.
         if reply.kind() != Kind::Answer {
             endpoint.connection.device.pool.put_reply(reply);

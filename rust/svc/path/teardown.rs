@@ -68,7 +68,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     let id = endpoint
         .send_queue
         .shut(|work| finish(borrow, work, Outcome::Flushed));
-    endpoint.trim_replies(true);
+    endpoint.drop_replies();
     drop(endpoint.answers.close());
     // Not counted as dropped Calls: most of these messages are no Calls.
     while let Some(message) = endpoint.answers.give_up() {
