@@ -108,7 +108,6 @@ impl Callbacks {
 
     /// Notes that a Reply to the client is queued, behind the callbacks that were queued before.
     /// Returns true if the client may take another callback now.
-    #[inline]
     pub(crate) fn on_reply(&self) -> bool {
         let has_called = self.has_called.get();
         if has_called {
