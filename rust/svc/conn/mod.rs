@@ -8,6 +8,9 @@
 //! - [`endpoint`] is the hardware half: queue pair, id and send queue. It is torn down soon after
 //!   the connection begins to close.
 //! - [`connection`] is the state that the other two share.
+//!
+//! Four files have parts of `Endpoint`: `contexts` the Reply contexts, `patience` the time limits,
+//! `reads` the judgement of its RDMA Reads, and `unmapped` the wait for DMA mappings.
 
 pub(crate) mod answers;
 pub(crate) mod call;
