@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Host shares: the most that one host may hold of something that the connections of a device share.
+//! Host shares: the most pages or Receive buffers of a device that one host may hold.
 //!
 //! A host may hold three quarters of what all other hosts leave. So a host that is alone has most of
 //! the limit, there is always some left for the next host, and hosts that all want more than there
@@ -13,12 +13,13 @@
 /// Divisor of the limit that gives the first part of a host.
 const FIRST: u32 = 256;
 
-/// What a host and all hosts hold. Both numbers may be a little older than each other.
+/// The pages or Receive buffers that a host holds, and those that all hosts hold. One number may be a
+/// little older than the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// What the host holds.
+    /// The number that the host holds.
     pub host: i64,
-    /// What all hosts hold, this one included.
+    /// The number that all hosts hold, this one included.
     pub all: i64,
 }
 
@@ -33,8 +34,8 @@ impl Holdings {
         share.max(first(limit))
     }
 
-    /// Returns how much more the host may hold if all hosts must not exceed `limit`: what is left of
-    /// its share and of the limit; 0 or less if it may hold no more.
+    /// Returns how much more the host may hold if all hosts must not exceed `limit`: the rest of
+    /// its share, and at most the rest of the limit; 0 or less if it may hold no more.
     #[inline]
     pub fn left(&self, limit: u32) -> i64 {
         let unused = i64::from(limit).saturating_sub(self.all);
@@ -49,7 +50,7 @@ pub fn is_ample(limit: u32, all: i64) -> bool {
     all <= i64::from(limit >> 2)
 }
 
-/// Returns what a host may always hold.
+/// Returns the first part: the number that a host may always hold.
 #[inline]
 fn first(limit: u32) -> i64 {
     i64::from(limit / FIRST).max(1)

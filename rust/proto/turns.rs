@@ -226,7 +226,7 @@ pub struct Member<T> {
     owner: u64,
     /// The index of its host. [`NONE`] for an unused place.
     host: u32,
-    /// The pages of its first Call, and what is known of the connection, while it waits.
+    /// The pages of its first Call and the item that it waits with, while it waits.
     waiting: Option<(u32, T)>,
     turn: Turn,
 }
@@ -262,7 +262,7 @@ pub struct First<'a, T> {
     pub owner: u64,
     /// The pages of its first Call.
     pub pages: u32,
-    /// What is known of the connection.
+    /// The item that the connection waits with.
     pub item: &'a T,
 }
 
@@ -485,7 +485,7 @@ mod tests {
 
     /// Serves the first connection and makes it wait again. Returns the connection.
     fn serve(turns: &mut Waiting, pages: impl Fn(usize) -> u32) -> usize {
-        let owner = turns.serve().unwrap() as usize;
+        let owner = turns.serve().expect("a connection waits") as usize;
         wait(turns, owner, pages(owner));
         owner
     }
@@ -523,7 +523,9 @@ mod tests {
             let owner = serve(&mut turns, pages);
             got[owner] += pages(owner);
         }
-        assert!(got.iter().max().unwrap() - got.iter().min().unwrap() <= QUANTUM + 257);
+        let most = got.into_iter().fold(0, u32::max);
+        let least = got.into_iter().fold(u32::MAX, u32::min);
+        assert!(most - least <= QUANTUM + 257);
     }
 
     #[test]
@@ -579,7 +581,7 @@ mod tests {
                 add(&mut turns, newcomer, newcomer as u64);
                 wait(&mut turns, newcomer, 1028);
             }
-            turns.serve().unwrap()
+            turns.serve().expect("a connection waits")
         });
         let old: Vec<u64> = served.into_iter().filter(|owner| *owner < 4).collect();
         assert_eq!(old, [1, 2, 3, 0]);

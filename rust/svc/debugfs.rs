@@ -12,7 +12,7 @@
 
 use crate::svc::{
     conn::connection::Connection,
-    device::Device,
+    device::device::Device,
     latency::Latency,
     listen::server::Server, //
 };
@@ -74,7 +74,7 @@ fn show_connections(server: &Server, m: &SeqFile) {
          encapsulation\n"
     );
     server.devices.for_each(|device| {
-        device.domain.for_each(|connection| {
+        device.for_each(|connection| {
             if !connection.is_leaving() {
                 show_connection(device, connection, m);
             }
@@ -160,7 +160,7 @@ fn show_latency(server: &Server, m: &SeqFile) {
     (0..BUCKETS).for_each(|n| seq_print!(m, " b{}", n));
     seq_print!(m, "\n");
     server.devices.for_each(|device| {
-        device.domain.for_each(|connection| {
+        device.for_each(|connection| {
             if let Some(endpoint) = connection.snapshot().endpoint {
                 show_histograms(connection, &endpoint.published.tally.latency, m);
             }
@@ -199,7 +199,7 @@ fn show_devices(server: &Server, m: &SeqFile) {
          pages_idle\n"
     );
     server.devices.for_each(|device| {
-        let (stock, lanes, pages_idle) = device.domain.count();
+        let (stock, lanes, pages_idle) = device.count();
         let (connections, leaving) = device.connection_counts();
         seq_print!(
             m,
@@ -207,13 +207,13 @@ fn show_devices(server: &Server, m: &SeqFile) {
             device.name(),
             if device.is_used() { "used" } else { "unused" },
             connections,
-            device.domain.receives.used(),
+            device.receives.used(),
             stock.pages,
             stock.pages_free,
             stock.waiting,
             stock.replies,
             device.unanswered(),
-            device.domain.held.count(),
+            device.held.count(),
             leaving,
             stock.unvalidated,
             stock.unvalidated_waiting,
@@ -228,5 +228,5 @@ fn show_closes(server: &Server, m: &SeqFile) {
     seq_print!(m, "device connection peer seconds_ago reason\n");
     server
         .devices
-        .for_each(|device| device.domain.history.show(&device.name(), m));
+        .for_each(|device| device.history.show(&device.name(), m));
 }

@@ -26,32 +26,11 @@ use svcrdma_proto::histogram::{
     BUCKETS, //
 };
 
-/// One in so many Calls of a connection is timed.
-const PERIOD: u32 = 61;
+/// One in this number of Calls of a connection is timed.
+pub(crate) const PERIOD: u32 = 61;
 
 /// The time of an event of a timed Call; None if the Call is not timed.
 pub(crate) type Stamp = Option<Instant<Monotonic>>;
-
-/// Chooses the Calls that are timed. Only for the worker of the Receive completion queue.
-#[derive(Default)]
-pub(crate) struct Timer {
-    /// Calls until the next one that is timed.
-    left: Figure<u32>,
-}
-
-impl Timer {
-    /// Returns the time if the next Call is timed. The first Call of a connection is.
-    #[inline]
-    pub(crate) fn stamp(&self) -> Stamp {
-        let left = self.left.get();
-        if left > 0 {
-            self.left.set(left.wrapping_sub(1));
-            return None;
-        }
-        self.left.set(PERIOD.wrapping_sub(1));
-        Some(Instant::now())
-    }
-}
 
 /// A histogram of times, see [`bucket`].
 #[derive(Default)]

@@ -9,10 +9,9 @@
 //! | folder | content |
 //! |---|---|
 //! | `listen` | listeners, connect requests, accepts; the state of the module |
-//! | `device` | RDMA devices: their shared verbs objects, their removal, page shortages |
 //! | `path` | the path of a Call, of its Reply, and of callbacks; teardown |
 //! | `conn` | the state of one connection, and its hardware half |
-//! | `lane` | the objects that the connections of a completion vector share, and those that all connections of a device share |
+//! | `device` | RDMA devices: the objects that all connections share, or those of one completion vector |
 //! | `pages` | what Calls and Replies borrow, the order in which they get it, and what hosts hold |
 //!
 //! | file | content |
@@ -37,13 +36,13 @@
 //! | xprt | nfsd's handle of a connection (`struct svc_xprt`) |
 //! | port | the half of a listener that the connection manager calls |
 //! | source | the unit by which waiting connect requests are counted: an IPv4 address, a /64 of IPv6, a GID of InfiniBand |
-//! | domain | the objects that all connections of a device share |
+//! | device | an RDMA device, and the objects that its connections share |
 //! | lane | the objects that the connections of one completion vector share on the path of a Call |
 //! | page region | the pages of one Call or Reply, and their DMA mapping |
 //! | memory region | memory that is registered for RDMA Reads (iWARP) |
 //! | sink | the page region that the Read chunks of a Call are read into |
 //! | Read buffer | the sink of one Call, with the pages that count as lent to it |
-//! | host | what the connections of one source share: its Reply pages and Receive buffers |
+//! | host | the Reply pages and Receive buffers that the connections of one source hold |
 //! | class | `validated` if a Call of the peer had a valid file handle, now or not long ago; otherwise `unvalidated` |
 //! | line | the connections whose Calls wait for pages; one for each class |
 //! | quota | the limit of the pages that one connection has for Read chunks |
@@ -58,7 +57,6 @@ mod counters;
 pub(crate) mod debugfs;
 mod device;
 mod history;
-mod lane;
 mod latency;
 mod listen;
 mod pages;
@@ -73,8 +71,8 @@ use kernel::{
 };
 
 pub(crate) use device::{
-    devices::Devices,
-    hardware::ReadsInto, //
+    capabilities::ReadsInto,
+    devices::Devices, //
 };
 pub(crate) use listen::{
     listener::Listener,

@@ -85,13 +85,11 @@ impl CallState {
     }
 
     /// Returns the number of pages that the sink needs.
-    #[inline]
     pub(crate) fn sink_pages(&self) -> usize {
         self.pages as usize
     }
 
     /// Notes the time at which the first RDMA Read is posted.
-    #[inline]
     fn note_reading(&self) {
         if self.received.is_some() && self.reading.get().is_none() {
             self.reading.set(Some(Instant::now()));

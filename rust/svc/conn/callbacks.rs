@@ -108,7 +108,6 @@ impl Callbacks {
 
     /// Notes that a Reply to the client is queued, behind the callbacks that were queued before.
     /// Returns true if the client may take another callback now.
-    #[inline]
     pub(crate) fn on_reply(&self) -> bool {
         let has_called = self.has_called.get();
         if has_called {
@@ -117,7 +116,7 @@ impl Callbacks {
         has_called
     }
 
-    /// As [`Self::on_reply`], when there were callbacks.
+    /// Notes a Reply of a connection that has sent callbacks.
     #[cold]
     #[inline(never)]
     fn note_reply(&self) {

@@ -19,8 +19,7 @@ use super::{
     call::Call,
     endpoint::Endpoint,
     offer::Offer,
-    sender::CreditState,
-    validation::Validation, //
+    sender::CreditState, //
 };
 use crate::svc::{
     close_reason::{
@@ -31,8 +30,8 @@ use crate::svc::{
         Counted,
         Counters, //
     },
+    device::device::Device,
     history::seconds_since,
-    lane::domain::Domain,
     pages::host::HostRef,
     settings, //
 };
@@ -68,9 +67,9 @@ use sunrpc::{
 };
 use support::{
     addr::Addr,
+    figure::Figure,
     ring::Refused,
     trace,
-    workqueue::OwnedQueue,
     RateLimit, //
 };
 use svcrdma_proto::{
@@ -104,7 +103,7 @@ pub(crate) struct State {
 
 /// The state of a client connection.
 ///
-/// nfsd's handle, the endpoint, the table of the domain and the id share it.
+/// nfsd's handle, the endpoint, the table of the device and the id share it.
 #[pin_data]
 pub(crate) struct Connection {
     number: u64,
@@ -115,9 +114,9 @@ pub(crate) struct Connection {
     pub(crate) max_credits: u32,
     /// The most Calls at a time: the Receive buffers that `max_credits` and callbacks need.
     pub(crate) max_calls: u32,
-    /// The objects that the connections of the device share.
-    pub(crate) domain: Arc<Domain<Connection>>,
-    /// What the connections of the same host share.
+    /// The device of the connection.
+    pub(crate) device: Arc<Device>,
+    /// The host of the peer.
     pub(crate) host: HostRef,
     /// The counters of the network namespace.
     pub(crate) counters: Arc<Counters>,
@@ -129,10 +128,10 @@ pub(crate) struct Connection {
     pub(crate) state: SpinLock<State>,
     /// True once the connection is closing. Read without the lock.
     is_closing: AtomicFlag,
-    /// The class of the peer.
-    pub(super) validation: Validation,
-    /// The queue that runs the teardown.
-    pub(crate) queue: Arc<OwnedQueue>,
+    /// True if the peer counts as validated. nfsd threads set it once.
+    pub(super) is_validated: Figure<bool>,
+    /// True once nfsd has validated the peer on this connection. nfsd threads set it once.
+    pub(super) is_confirmed: Figure<bool>,
     #[pin]
     work: Work<Connection>,
 }
@@ -147,15 +146,14 @@ impl Connection {
         number: u64,
         peer: Addr,
         offer: Offer,
-        domain: Arc<Domain<Connection>>,
+        device: Arc<Device>,
         counters: Arc<Counters>,
-        queue: Arc<OwnedQueue>,
     ) -> Result<Arc<Self>> {
         let limit = settings::CREDITS.get();
         let max_calls = needed(limit, SLOTS);
         let inbox = Inbox::new(max_calls as usize, Flag::Data)?;
-        let host = domain.hosts.join(offer.origin.source())?;
-        let validation = Validation::new(counters.recent_peers.has(&offer.origin));
+        let host = device.hosts.join(offer.origin.source())?;
+        let is_recent = counters.recent_peers.has(&offer.origin);
         let state = State {
             phase: Phase::Accepting,
             waited: 0,
@@ -170,15 +168,15 @@ impl Connection {
                 since: Instant::now(),
                 max_credits: limit,
                 max_calls,
-                domain,
+                device,
                 host,
                 counters,
                 offer,
                 inbox,
                 state <- new_spinlock!(state, "svcrdma connection"),
                 is_closing: AtomicFlag::new(false),
-                validation,
-                queue,
+                is_validated: Figure::new(is_recent),
+                is_confirmed: Figure::default(),
                 work <- new_work!("svcrdma close work"),
             }),
             GFP_KERNEL,
@@ -188,6 +186,12 @@ impl Connection {
     /// Returns the number of the connection, which no other connection of the module ever has.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns a number that only connections of the same host have. Hosts take turns.
+    pub(crate) fn host_number(&self) -> u64 {
+        // CAST: The object stands for the host as long as a connection of the host exists.
+        Arc::as_ptr(&self.host) as usize as u64
     }
 
     /// Records that `id` waits to be accepted. No other thread may use the connection yet.
@@ -233,7 +237,7 @@ impl Connection {
     fn follow(self: &Arc<Self>, next: Next) {
         if next == Next::TearDown {
             // An error means that the teardown is queued already.
-            let _ = self.queue.enqueue(self.clone());
+            let _ = self.device.queue.enqueue(self.clone());
         }
     }
 
@@ -275,7 +279,7 @@ impl Connection {
             self.is_closing.store(true, Relaxed);
             next
         };
-        if self.validation.is_confirmed() {
+        if self.is_confirmed.get() {
             self.counters.recent_peers.note(self.offer.origin);
         }
         self.report(reason);
@@ -305,7 +309,7 @@ impl Connection {
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
         trace::close(number, code, detail);
-        self.domain.history.add(number, peer, reason);
+        self.device.history.add(number, peer, reason);
         if reason.is_normal() {
             return;
         }

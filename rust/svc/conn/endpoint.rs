@@ -32,13 +32,9 @@ use crate::svc::{
         CloseReason,
         Queue, //
     },
-    lane::{
-        domain::Place,
-        Lane, //
-    },
-    pages::reply::{
-        Kind,
-        Reply, //
+    device::{
+        lane::Lane,
+        pages::Place, //
     },
     settings::{
         self,
@@ -121,12 +117,12 @@ pub(crate) struct Endpoint {
     /// The Receive buffers.
     pub(crate) receives: Arc<Receives>,
     /// The health of the completion queues.
-    queues: [Arc<Health>; 2],
+    pub(super) queues: [Arc<Health>; 2],
     /// True if the device has reported an error of the queue pair. Set in any context; the watchdog
     /// reads it.
     pub(crate) failed: AtomicFlag,
     /// True if nfsd has dropped a Call that must be answered.
-    dropped: AtomicFlag,
+    pub(super) dropped: AtomicFlag,
     /// True if work waits because its memory cannot be mapped.
     pub(super) is_unmapped: AtomicFlag,
     /// The number of times in a row that mapping has failed. The work item counts them.
@@ -134,7 +130,7 @@ pub(crate) struct Endpoint {
     /// The callbacks to the client.
     #[pin]
     pub(crate) callbacks: Callbacks,
-    /// What threads share without the lock of the send queue.
+    /// The numbers that threads read without the lock of the send queue.
     pub(crate) published: Arc<Published>,
     /// The error Replies.
     #[pin]
@@ -145,10 +141,10 @@ pub(crate) struct Endpoint {
     #[pin]
     pub(crate) quota: Quota,
     /// The place in the lines of those that wait for pages.
-    pub(crate) place: Place<Connection>,
+    pub(crate) place: Place,
     /// The progress of the RDMA Reads.
     #[pin]
-    pub(crate) reads: SpinLock<quota::Progress>,
+    pub(super) reads: SpinLock<quota::Progress>,
     /// The posted and the waiting work, and the sender of the connection.
     #[pin]
     pub(crate) send_queue: SendQueue<Work, Endpoint, Connection>,
@@ -204,7 +200,11 @@ impl Endpoint {
         Arc::pin_init(
             try_pin_init!(Self {
                 // In place, to keep the frame small.
-                place: Place::new(connection.domain.clone(), &*connection)?,
+                place: Place::new(
+                    connection.device.clone(),
+                    connection.number(),
+                    connection.host_number(),
+                )?,
                 connection,
                 lane,
                 thresholds,
@@ -271,68 +271,6 @@ impl Endpoint {
         }
     }
 
-    /// Returns a context for nfsd's Reply. In an nfsd thread; may sleep, for 0.2 seconds if memory is
-    /// short.
-    ///
-    /// # Errors
-    ///
-    /// As for `Pool::reply`.
-    #[inline]
-    pub(crate) fn take_reply(&self) -> Result<KBox<Reply>> {
-        match self.published.contexts.take() {
-            Some(reply) => Ok(reply),
-            None => self.new_reply(),
-        }
-    }
-
-    /// Releases the pages of a Reply or a callback that was flushed.
-    pub(crate) fn release(&self, reply: &Reply) {
-        let pages = reply.pages();
-        self.send_queue.lock().state().release(pages);
-    }
-
-    /// Takes the context of a Reply or a callback back, which the device has completed or which was
-    /// flushed. Does not sleep.
-    pub(crate) fn put_reply(&self, mut reply: KBox<Reply>) {
-        let pool = &self.connection.domain.pool;
-        let kept = match reply.kind() {
-            Kind::Reply => {
-                if let Some(page_region) = reply.clear() {
-                    self.connection
-                        .domain
-                        .put_page_region(&self.lane, page_region);
-                }
-                self.published.contexts.put(reply)
-            }
-            // The connection has one, which ends with it.
-            Kind::Answer => None,
-            Kind::Callback => Some(reply),
-        };
-        if let Some(reply) = kept {
-            pool.put_reply(reply);
-        }
-    }
-
-    /// Wakes nfsd if it waits for pages of Replies, some of which were released.
-    pub(crate) fn wake(&self) {
-        if self.published.space.should_wake() {
-            self.connection.inbox.wake();
-        }
-    }
-
-    /// Returns the idle contexts to the pool: those that were idle since the last call, or all if
-    /// `is_ending`.
-    pub(crate) fn trim_replies(&self, is_ending: bool) {
-        let surplus = self.send_queue.lock().state().trim();
-        let count = if is_ending { usize::MAX } else { surplus };
-        for _ in 0..count {
-            match self.published.contexts.take() {
-                Some(reply) => self.connection.domain.pool.put_reply(reply),
-                None => break,
-            }
-        }
-    }
-
     /// Returns true if nfsd may take another Call, see [`Space::allows_call`].
     pub(crate) fn has_space(&self, running: impl Fn() -> i32) -> bool {
         let waits = &self.connection.counters.reply_waits;
@@ -363,7 +301,7 @@ impl Endpoint {
     /// Queues the work that makes more buffers. In any context.
     pub(crate) fn grow_later(self: &Arc<Self>) {
         // An error means that the work is queued already.
-        let _ = self.connection.queue.enqueue(self.clone());
+        let _ = self.connection.device.queue.enqueue(self.clone());
     }
 
     /// Makes buffers for replies to callbacks, because nfsd has bound a backchannel. May sleep.
@@ -401,7 +339,7 @@ impl Endpoint {
     /// Returns the most pages that the connection may have for Read chunks.
     pub(crate) fn share(&self) -> usize {
         if self.may_read() {
-            self.connection.domain.pool.share(self.connection.class())
+            self.connection.device.pool.share(self.connection.class())
         } else {
             0
         }
@@ -437,76 +375,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns the seconds by which the peer may be behind: fewer if the connection holds pages in
-    /// a shortage.
-    fn patience(&self) -> u32 {
-        let most = settings::STALL_SECONDS.get();
-        if self.keeps_read_pages() || self.keeps_reply_pages() {
-            most.min(settings::SHORTAGE_SECONDS.get())
-        } else {
-            most
-        }
-    }
-
-    /// Returns true if the connection holds pages for Read chunks, and Calls wait for such
-    /// pages.
-    fn keeps_read_pages(&self) -> bool {
-        let class = self.connection.class();
-        self.quota.used() > 0 && self.connection.domain.pool.is_short(class)
-    }
-
-    /// Returns true if the connection holds pages of Replies, and its host may hold no
-    /// more.
-    fn keeps_reply_pages(&self) -> bool {
-        self.published.space.is_short(ReplyPages::now().device)
-    }
-
     /// Records that nfsd has dropped a Call that must be answered. The next tick closes the
     /// connection, and the client sends the Call again over a new one. An immediate close would be
     /// too early: the client reconnects at once, and nfsd drops the repeated Call as well while it
     /// still works on the first one.
     pub(crate) fn note_dropped(&self) {
         self.dropped.store(true, Relaxed);
-    }
-
-    /// Closes the connection if its hardware has failed, or if posted work takes too long.
-    /// `seconds` have passed since the last tick. May sleep.
-    // Out of line: its caller's frame is large.
-    #[inline(never)]
-    pub(crate) fn tick(self: &Arc<Self>, seconds: u32) {
-        if self.failed.load(Relaxed) {
-            self.connection.close(CloseReason::QueuePair);
-            return;
-        }
-        if self.queues.iter().any(|queue| queue.is_broken()) {
-            self.connection.close(CloseReason::CompletionQueue);
-            return;
-        }
-        if self.dropped.load(Relaxed) {
-            self.connection.close(CloseReason::Dropped);
-            return;
-        }
-        self.callbacks.tick(seconds);
-        self.resume_callbacks();
-        self.trim_replies(false);
-        self.receives.set_due();
-        self.grow_later();
-        let rate = settings::MINIMUM_RATE.get();
-        let age = self.send_queue.lock().tick(seconds, rate);
-        match age {
-            Ok(age) => self.judge(&age),
-            Err(e) => self.connection.close(CloseReason::Post(e.to_errno())),
-        }
-    }
-
-    /// Closes the connection if the peer is behind for too long.
-    fn judge(&self, age: &progress::Age) {
-        let patience = self.patience();
-        match (age.behind > patience, age.oldest > patience) {
-            (true, true) => self.connection.close(CloseReason::Stalled),
-            (true, false) => self.connection.close(CloseReason::TooSlow),
-            _ => {}
-        }
     }
 }
 

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events: the reports of the connection manager about a connection, and the requests of the table.
+//! Events: the reports of the connection manager about a connection.
 //!
 //! # Context
 //!
 //! Workers of the connection manager, which may sleep.
 
 use super::connection::Connection;
-use crate::svc::{
-    close_reason::CloseReason,
-    lane::table::Tenant, //
-};
+use crate::svc::close_reason::CloseReason;
 use kernel::sync::{
     Arc,
     ArcBorrow, //
@@ -19,21 +16,6 @@ use rdma::cm::{
     Event,
     Events, //
 };
-
-impl Tenant for Connection {
-    fn number(&self) -> u64 {
-        Connection::number(self)
-    }
-
-    fn host(&self) -> u64 {
-        // CAST: The object stands for the host as long as a connection of the host exists.
-        Arc::as_ptr(&self.host) as usize as u64
-    }
-
-    fn hang_up(self: &Arc<Self>) {
-        Connection::hang_up(self);
-    }
-}
 
 impl Events for Connection {
     fn established(this: ArcBorrow<'_, Self>) -> bool {

@@ -8,20 +8,25 @@
 //! - [`endpoint`] is the hardware half: queue pair, id and send queue. It is torn down soon after
 //!   the connection begins to close.
 //! - [`connection`] is the state that the other two share.
+//!
+//! Four files have parts of `Endpoint`: `contexts` the Reply contexts, `patience` the time limits,
+//! `reads` the judgement of its RDMA Reads, and `unmapped` the wait for DMA mappings.
 
 pub(crate) mod answers;
 pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
+mod contexts;
 pub(crate) mod endpoint;
 mod events;
 pub(crate) mod offer;
+mod patience;
 pub(crate) mod peer_class;
 pub(crate) mod published;
 pub(crate) mod quota;
+mod reads;
 pub(crate) mod receives;
 pub(crate) mod sender;
 pub(crate) mod space;
 mod unmapped;
-mod validation;
 pub(crate) mod work;

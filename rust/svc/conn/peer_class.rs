@@ -19,11 +19,12 @@ impl Connection {
     /// changes the class. In an nfsd thread.
     #[inline]
     pub(crate) fn note_peer(&self, results: &Results<'_>) -> bool {
-        if self.validation.is_confirmed() || !results.is_peer_valid() {
+        if self.is_confirmed.get() || !results.is_peer_valid() {
             return false;
         }
         let is_new = self.class() == PeerClass::Unvalidated;
-        self.validation.confirm();
+        self.is_confirmed.set(true);
+        self.is_validated.set(true);
         self.counters.recent_peers.note(self.offer.origin);
         is_new
     }
@@ -31,7 +32,11 @@ impl Connection {
     /// Returns the class of the peer. In any context.
     #[inline]
     pub(crate) fn class(&self) -> PeerClass {
-        self.validation.class()
+        if self.is_validated.get() {
+            PeerClass::Validated
+        } else {
+            PeerClass::Unvalidated
+        }
     }
 
     /// Returns the most credits that the class of the peer allows.

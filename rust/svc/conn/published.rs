@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Published numbers of a connection: what its threads read without the lock of the send queue.
+//! Published numbers of a connection: the numbers that its threads read without the lock of the send
+//! queue.
 //!
 //! The endpoint and the [`Sender`](super::sender::Sender), which that lock protects, share them. Each
 //! of the numbers is changed by one thread at a time, because a lock or a worker
@@ -13,12 +14,16 @@
 use super::space::Space;
 use crate::svc::{
     counters::Enrolled,
-    latency::Timer,
+    latency::{
+        Stamp,
+        PERIOD, //
+    },
     pages::reply::Reply, //
 };
+use kernel::time::Instant;
 use support::{
-    figure::Figure, //
-    free_list::FreeList,
+    figure::Figure,
+    free_list::FreeList, //
 };
 use svcrdma_proto::credits::{
     Arrivals,
@@ -44,8 +49,8 @@ pub(crate) struct Published {
     /// The numbers of the connection. The worker of the Receive completion queue counts Calls; all
     /// others change under the lock of the send queue.
     pub(crate) tally: Enrolled,
-    /// Chooses the Calls that are timed.
-    pub(crate) timer: Timer,
+    /// Calls until the next one that is timed. The worker of the Receive completion queue changes it.
+    untimed: Figure<u32>,
 }
 
 impl Published {
@@ -59,7 +64,7 @@ impl Published {
             space,
             contexts: FreeList::new(),
             tally,
-            timer: Timer::default(),
+            untimed: Figure::default(),
         }
     }
 
@@ -67,6 +72,19 @@ impl Published {
     #[inline]
     pub(crate) fn calls(&self) -> u64 {
         self.calls.get()
+    }
+
+    /// Returns the time if the next Call is timed. The first Call of a connection is. Only for the
+    /// worker of the Receive completion queue.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        let left = self.untimed.get();
+        if left > 0 {
+            self.untimed.set(left.wrapping_sub(1));
+            return None;
+        }
+        self.untimed.set(PERIOD.wrapping_sub(1));
+        Some(Instant::now())
     }
 
     /// Returns the Calls that have arrived.

@@ -112,7 +112,6 @@ impl Quota {
     /// Charges `pages` for a Call. Returns false if the Call must wait, behind Calls that wait already
     /// or for others of the connection. `share` returns the most pages of the connection; it is
     /// called only if the connection has pages.
-    #[inline]
     pub(crate) fn take(&self, pages: usize, share: impl Fn() -> usize) -> bool {
         !self.has_waiting.load(Relaxed) && self.charge(pages, share)
     }
@@ -139,7 +138,6 @@ impl Quota {
 
     /// Releases `pages`. Returns true if the caller must admit the waiting Calls, with
     /// [`Self::next`].
-    #[inline]
     pub(crate) fn put(&self, pages: usize) -> bool {
         // A full barrier: a Call that waits is seen below.
         self.used.fetch_sub(count(pages), Full);
@@ -192,7 +190,6 @@ impl Quota {
 
     /// Charges `pages`. Returns false, and charges nothing, if the connection has no room for them.
     /// A connection without pages may have any number, so that it always makes progress.
-    #[inline]
     fn charge(&self, pages: usize, share: impl Fn() -> usize) -> bool {
         let pages = count(pages);
         let mut used = self.used.load(Relaxed);
@@ -211,7 +208,6 @@ impl Quota {
 }
 
 /// Converts a number of pages, which are at most those of all unanswered Calls.
-#[inline]
 fn count(pages: usize) -> i32 {
     i32::try_from(pages).unwrap_or(i32::MAX)
 }

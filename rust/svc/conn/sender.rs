@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The sender of a connection: what it keeps beside its send queue, the credits and the numbers of its
-//! Replies.
+//! The sender of a connection: the credits and the number of Replies, which change with the send queue.
 //!
 //! The lock of the send queue protects the sender, because a Reply takes that lock in any case.
-//! What threads read without the lock is in the [`Published`]. Nothing here sleeps, takes a lock or
+//! The numbers that threads read without the lock are in the [`Published`]. Nothing here sleeps, takes a lock or
 //! frees memory.
 
 use super::{

@@ -125,7 +125,7 @@ impl Space {
         self.fits(limits, &running) || self.allows_again(limits, running, on_refused)
     }
 
-    /// As [`Self::allows_call`], after a first refusal.
+    /// Decides again after a first refusal, see [`Self::allows_call`].
     #[cold]
     #[inline(never)]
     fn allows_again(

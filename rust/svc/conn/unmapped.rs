@@ -10,11 +10,9 @@
 use super::endpoint::Endpoint;
 use crate::svc::{
     close_reason::CloseReason,
-    pages::reply::Reply,
     settings, //
 };
 use kernel::{
-    prelude::*,
     sync::atomic::Relaxed,
     time::{
         delay::fsleep,
@@ -28,9 +26,6 @@ const PAUSE: Delta = Delta::from_millis(5);
 
 /// The number of tries in a second.
 const TRIES: u32 = 200;
-
-/// The number of tries of an nfsd thread to make a reply context: for 0.2 seconds.
-const REPLY_TRIES: u32 = 40;
 
 impl Endpoint {
     /// Counts that work begins to wait for memory to be mapped, and queues the work item that tries
@@ -63,22 +58,5 @@ impl Endpoint {
         if tries > settings::STALL_SECONDS.get().saturating_mul(TRIES) {
             self.connection.close(CloseReason::NoMemory);
         }
-    }
-
-    /// Makes a reply context. In an nfsd thread; may sleep, for 0.2 seconds if memory is short.
-    ///
-    /// # Errors
-    ///
-    /// As for `Pool::reply`.
-    #[inline(never)]
-    pub(super) fn new_reply(&self) -> Result<KBox<Reply>> {
-        let pool = &self.connection.domain.pool;
-        for _ in 0..REPLY_TRIES {
-            match pool.reply() {
-                Err(ENOMEM) => fsleep(PAUSE),
-                made => return made,
-            }
-        }
-        pool.reply()
     }
 }

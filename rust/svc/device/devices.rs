@@ -3,8 +3,8 @@
 //! The list of RDMA devices. The RDMA core adds and removes its entries.
 
 use super::{
-    hardware::ReadsInto, //
-    Device,
+    capabilities::ReadsInto,
+    device::Device, //
 };
 use crate::svc::watchdog::{
     self,
@@ -81,7 +81,7 @@ impl Devices {
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Device>)) {
         let mut i: usize = 0;
         loop {
-            // `f` runs without the mutex, because it may wait for the hardware of its device.
+            // `f` runs without the mutex, because it may wait for the device.
             let device = self
                 .list
                 .lock()

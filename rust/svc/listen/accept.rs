@@ -21,8 +21,10 @@ use crate::svc::{
         receives::Receives,
         work::CHAIN, //
     },
-    device::hardware::Hardware,
-    lane::Lane,
+    device::{
+        capabilities::Capabilities,
+        lane::Lane, //
+    },
     path::{
         deliver::discard,
         xprt::Xprt, //
@@ -110,34 +112,30 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 /// - Those of allocations and of the RDMA core.
 fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     listener: &Transport<L, Incoming>,
-    Incoming {
-        connection, device, ..
-    }: &Incoming,
+    Incoming { connection, .. }: &Incoming,
     id: CmId<Connection>,
 ) -> Result<New<Xprt>> {
     let vacant = Vacant::new()?;
     let (local, peer) = (id.local(), id.peer());
-    // Dropped without the mutex of the device: destroying a queue pair waits for the hardware.
+    // Dropped without the mutex of the device: destroying a queue pair waits for the capabilities.
     let mut refused = None;
-    let endpoint = device.with_hardware(|hardware| {
-        let keeps_sinks = hardware.registers.is_none();
-        let lane = connection
-            .domain
-            .choose_lane(&hardware.pd, &hardware.limits, keeps_sinks)?;
-        let receives = new_receives(hardware, &lane, connection)?;
-        let cqs = hardware.reserve_cqs(&lane, receives.pool().max())?;
+    let device = &connection.device;
+    let endpoint = device.with_pd(|pd| {
+        let lane = device.choose_lane(pd)?;
+        let receives = new_receives(&lane, connection)?;
+        let cqs = device.reserve_cqs(&lane, receives.pool().max())?;
         let max_pages = match connection.offer.reads {
             // An RDMA Read would never complete. Calls without Read chunks need no pages.
             0 => 0,
             _ => listener.max_pages(),
         };
-        let endpoint = new_endpoint(hardware, lane, connection, receives, &cqs, max_pages)?;
-        let qp = new_qp(hardware, id, &endpoint, cqs)?;
+        let endpoint = new_endpoint(lane, connection, receives, &cqs, max_pages)?;
+        let qp = new_qp(id, &endpoint, cqs)?;
         if let Err(e) = endpoint.receives.begin(connection.max_credits) {
             refused = Some(qp);
             return Err(e);
         }
-        connect(hardware, connection, &endpoint, qp)?;
+        connect(connection, &endpoint, qp)?;
         Ok(endpoint)
     });
     drop(refused);
@@ -152,24 +150,18 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
 }
 
 /// Creates the pool of Receive buffers of `connection`, without buffers.
-fn new_receives(
-    hardware: &Hardware,
-    lane: &Lane,
-    connection: &Connection,
-) -> Result<Arc<Receives>> {
-    let max = hardware.max_receives(connection.max_credits) as usize;
+fn new_receives(lane: &Lane, connection: &Connection) -> Result<Arc<Receives>> {
+    let capabilities = &connection.device.capabilities;
+    let max = capabilities.max_receives(connection.max_credits) as usize;
     let host = Arc::clone(&connection.host);
     let pool = ReceivePool::new(&lane.pd()?, max, host.receives().clone())?;
     Receives::new(pool, host)
 }
 
-/// The shares of two completion queues: one for Receives, one for all other work.
-type Cqs = (CqReservation, CqReservation);
-
 /// Returns the properties that the server declares in its private data (RFC 8797).
-fn declared(hardware: &Hardware) -> Peer {
+fn declared(capabilities: &Capabilities) -> Peer {
     Peer {
-        remote_invalidation: hardware.limits.mem_mgt_extensions,
+        remote_invalidation: capabilities.limits.mem_mgt_extensions,
         send: SEND_SIZE,
         receive: RECEIVE_SIZE as u32,
     }
@@ -177,42 +169,42 @@ fn declared(hardware: &Hardware) -> Peer {
 
 /// Creates the hardware half of `connection`. It does not post yet.
 fn new_endpoint(
-    hardware: &Hardware,
     lane: Arc<Lane>,
     connection: &Arc<Connection>,
     receives: Arc<Receives>,
-    cqs: &Cqs,
+    (receive_cq, send_cq): &(CqReservation, CqReservation),
     max_pages: u32,
 ) -> Result<Arc<Endpoint>> {
-    let thresholds = Thresholds::negotiate(&declared(hardware), &connection.offer.peer);
+    let capabilities = &connection.device.capabilities;
+    let thresholds = Thresholds::negotiate(&declared(capabilities), &connection.offer.peer);
     let parts = endpoint::Parts {
         lane,
-        depth: hardware.send_depth,
+        depth: capabilities.send_depth,
         thresholds,
         max_pages,
-        copies: hardware.copies,
+        copies: capabilities.copies,
         receives,
-        queues: [cqs.0.health(), cqs.1.health()],
+        queues: [receive_cq.health(), send_cq.health()],
     };
     Endpoint::new(connection.clone(), parts)
 }
 
 /// Creates the queue pair of `endpoint` on the id of the connection.
 fn new_qp(
-    hardware: &Hardware,
     id: CmId<Connection>,
     endpoint: &Arc<Endpoint>,
-    (receive_cq, send_cq): Cqs,
+    (receive_cq, send_cq): (CqReservation, CqReservation),
 ) -> Result<Qp<Endpoint, Connection>> {
+    let capabilities = &endpoint.connection.device.capabilities;
     let parts = Parts {
         pd: &endpoint.lane.pd()?,
         receives: endpoint.receives.pool(),
         receive_cq,
         send_cq,
-        depth: hardware.send_depth,
+        depth: capabilities.send_depth,
         chain: CHAIN,
-        max_sge: hardware.max_sge,
-        max_read_sge: hardware.max_read_sge,
+        max_sge: capabilities.max_sge,
+        max_read_sge: capabilities.max_read_sge,
     };
     Qp::new(id, endpoint.clone(), parts)
 }
@@ -227,13 +219,13 @@ fn new_qp(
 ///
 /// Those of the connection manager, or `ENOTCONN` if the connection was closed meanwhile.
 fn connect(
-    hardware: &Hardware,
     connection: &Arc<Connection>,
     endpoint: &Arc<Endpoint>,
     qp: Qp<Endpoint, Connection>,
 ) -> Result {
-    let reads = u32::from(connection.offer.reads).min(hardware.limits.max_qp_init_rd_atom);
-    let private = declared(hardware).private_data();
+    let capabilities = &connection.device.capabilities;
+    let reads = u32::from(connection.offer.reads).min(capabilities.limits.max_qp_init_rd_atom);
+    let private = declared(capabilities).private_data();
     // This precedes the message to the peer, which may disconnect at once.
     connection.set_has_peer(true);
     let accepted = qp

@@ -19,10 +19,7 @@ use crate::svc::{
         offer::Offer, //
     },
     counters::Counters,
-    device::{
-        devices::Devices, //
-        Device,
-    },
+    device::devices::Devices,
     settings, //
 };
 use kernel::{
@@ -73,11 +70,10 @@ enum Binding {
     Closed,
 }
 
-/// A connection that waits to be accepted, with its device.
+/// A connection that waits to be accepted.
 pub(crate) struct Incoming {
     pub(super) source: Source,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) device: Arc<Device>,
 }
 
 /// The context of a listening id. A [`Listener`](super::listener::Listener) owns it, the table of
@@ -262,14 +258,12 @@ impl Port {
             self.devices.new_number(),
             new.peer(),
             offer,
-            device.domain.clone(),
+            device,
             self.counters.clone(),
-            self.devices.queue.clone(),
         )?;
         Ok(Incoming {
             source: origin.source(),
             connection,
-            device,
         })
     }
 
@@ -279,7 +273,7 @@ impl Port {
         // The connection owns the id from here on. Its teardown destroys the id, because this
         // handler, which the id has called, must not.
         connection.set_pending(new.adopt(connection.clone()));
-        if let Err(e) = connection.domain.remember(connection) {
+        if let Err(e) = connection.device.remember(connection) {
             connection.close(CloseReason::Accept(e.to_errno()));
             self.counters.rejected.inc();
         } else if let Some(gone) = admission::queue(&self.inbox, incoming) {

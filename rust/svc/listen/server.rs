@@ -13,8 +13,8 @@ use crate::svc::{
     close_reason::CloseReason,
     counters::Counters,
     device::{
-        devices::Devices,
-        hardware::ReadsInto, //
+        capabilities::ReadsInto,
+        devices::Devices, //
     },
     settings,
     watchdog::SECONDS, //

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hosts: what the connections of one host on a device share.
+//! Hosts: the Reply pages and Receive buffers that the connections of one host on a device hold.
 //!
-//! A host is a [`Source`]: an IPv4 address, an IPv6 network of 64 bits, or a GID of InfiniBand. What
-//! its connections hold counts for the host and for the device, and the decisions on more are those
-//! of [`svcrdma_proto::host_share`].
+//! A host is a [`Source`]: an IPv4 address, an IPv6 network of 64 bits, or a GID of InfiniBand. The
+//! pages and buffers of its connections count for the host and for the device.
+//! [`svcrdma_proto::host_share`] decides if the host may hold more.
 
 use super::held::Held;
 use core::ops::Deref;
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// As [`Self::reply_pages_left`], by the host's share.
+    /// Returns how many more pages in Replies the host may hold by its share.
     #[cold]
     #[inline(never)]
     fn share_left(&self, limit: u32, all: i64) -> i64 {
@@ -130,7 +130,7 @@ impl Hosts {
         let new = Arc::new(self.new_host()?, GFP_KERNEL)?;
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let mut table = self.table.lock();
-        // What is not used is dropped after the lock is released.
+        // An unused host and node are dropped after the lock is released.
         let (host, _unused) = if let Some(entry) = table.get_mut(&source) {
             entry.connections = entry.connections.saturating_add(1);
             (entry.host.clone(), Some((new, node)))
@@ -150,7 +150,7 @@ impl Hosts {
         })
     }
 
-    /// Creates a host that holds nothing. May sleep.
+    /// Creates a host without pages and buffers. May sleep.
     fn new_host(&self) -> Result<Host> {
         Ok(Host {
             held: Held::new(),

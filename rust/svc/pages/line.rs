@@ -11,10 +11,12 @@
 
 use super::{
     read_buffer::ReadBuffer,
-    sizes::LARGE,
-    waiter::Waiter, //
+    sizes::LARGE, //
 };
-use crate::svc::settings::ReadPages;
+use crate::svc::{
+    conn::endpoint::Endpoint,
+    settings::ReadPages, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -42,6 +44,9 @@ fn budget(class: PeerClass, limits: ReadPages) -> Budget {
     Budget::new(class, limits.device, limits.connection, LARGE)
 }
 
+/// A connection whose Calls may wait for pages.
+pub(crate) type Waiter = Arc<Endpoint>;
+
 /// The place of a connection in the lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Seat {
@@ -55,7 +60,7 @@ pub(crate) struct Seat {
 pub(crate) struct Line {
     class: PeerClass,
     /// The waiting connections.
-    pub(crate) waiting: Turns<KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>>,
+    pub(crate) waiting: Turns<KVVec<Member<Waiter>>, KVVec<Host>>,
     /// Pages that are lent to Calls.
     lent: usize,
     /// Pages among these that no Call has, because lanes keep them, as of the last look.
@@ -75,7 +80,7 @@ fn places_with_capacity<T: Default>(capacity: usize) -> Result<KVVec<T>> {
 }
 
 /// Places for connections and for their hosts.
-type Room = (KVVec<Member<Arc<dyn Waiter>>>, KVVec<Host>);
+type Room = (KVVec<Member<Waiter>>, KVVec<Host>);
 
 impl Line {
     /// Returns a line that has no room for connections.
@@ -101,27 +106,22 @@ impl Line {
     }
 
     /// Makes the connection wait. Returns the waiter if the connection has left, or waits already.
-    pub(crate) fn wait(
-        &mut self,
-        seat: Seat,
-        pages: usize,
-        waiter: Arc<dyn Waiter>,
-    ) -> Result<(), Arc<dyn Waiter>> {
+    pub(crate) fn wait(&mut self, seat: Seat, pages: usize, waiter: Waiter) -> Result<(), Waiter> {
         self.waiting.wait(seat.at, seat.user, count(pages), waiter)
     }
 
     /// Takes the first connection, which has its turn.
-    pub(crate) fn serve(&mut self) -> Option<Arc<dyn Waiter>> {
+    pub(crate) fn serve(&mut self) -> Option<Waiter> {
         let waiter = self.waiting.serve()?;
         self.queue.leave();
         Some(waiter)
     }
 
     /// Takes the first connection if it is closing.
-    pub(crate) fn take_closing(&mut self) -> Option<Arc<dyn Waiter>> {
+    pub(crate) fn take_closing(&mut self) -> Option<Waiter> {
         let first = self.waiting.first()?;
         let (at, user) = (first.at, first.owner);
-        if !first.item.is_closing() {
+        if !first.item.connection.is_closing() {
             return None;
         }
         Some(self.waiting.remove(at, user)?.1)
@@ -213,7 +213,7 @@ impl Lines {
     }
 
     /// Removes a connection from both lines. Returns the waiter if the connection has waited.
-    pub(crate) fn leave(&mut self, Seat { at, user }: Seat) -> Option<Arc<dyn Waiter>> {
+    pub(crate) fn leave(&mut self, Seat { at, user }: Seat) -> Option<Waiter> {
         let left = PeerClass::ALL.map(|class| self.of(class).waiting.leave(at, user));
         left.into_iter().flatten().next()
     }

@@ -73,7 +73,7 @@ use support::{
 };
 use svcrdma_proto::shares::PeerClass;
 
-/// The pool of a device. The [`Domain`](crate::svc::lane::domain::Domain) owns it.
+/// The pool of a device. The device owns it.
 pub(crate) struct Pool {
     pub(crate) inner: Pin<KBox<SpinLock<Stock>>>,
     /// True if Calls wait that may take what lanes keep. Changed under the lock, read without.

@@ -131,7 +131,7 @@ impl Pool {
             let missing = RESERVE_REPLIES.saturating_sub(inner.replies.len());
             (missing, inner.pd.clone())
         };
-        // The domain is missing before the first connection. After an allocation failure the next
+        // The protection domain is missing before the first connection. After an allocation failure the next
         // tick tries again.
         if let Some(Ok(replies)) = pd.map(|pd| Reply::several(&pd, missing)) {
             self.put_replies(replies);

@@ -8,10 +8,7 @@
 
 use super::sizes::SMALL;
 use crate::svc::latency::Stamp;
-use core::{
-    cell::Cell,
-    ops::Range, //
-};
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -34,28 +31,16 @@ use rdma::{
         work::Built, //
     },
 };
-use sunrpc::{
-    callback,
-    results::Results, //
-};
-use support::page::{
-    Effort,
-    PAGE_SIZE, //
-};
+use sunrpc::callback;
+use support::page::Effort;
 use svcrdma_proto::{
     encode,
     error::Answer,
-    header::View,
     reply::{
-        Form,
         ReplyPlan,
         WriteCursor, //
     },
 };
-
-/// The most bytes of inline results that are copied behind the transport header. Copying them is
-/// cheaper than mapping their pages, and the nfsd thread keeps the pages.
-const COPY_MAX: usize = 1024;
 
 /// The use of a context.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,37 +53,29 @@ pub(crate) enum Kind {
     Callback,
 }
 
-/// The part of the results that a Reply takes.
-pub(crate) struct Taken {
-    /// The range of the results that has all bytes whose pages are taken.
-    pub(crate) range: Range<u32>,
-    /// A page region for the pages, if the Reply has one.
-    pub(crate) spare: Option<KBox<PageRegion>>,
-}
-
 /// A context for a Reply or a callback: free, being built, or in flight.
 pub(crate) struct Reply {
-    buffer: SendBuffer,
+    pub(super) buffer: SendBuffer,
     /// Bytes of the buffer that are sent: the transport header and the copied results.
-    len: usize,
+    pub(super) len: usize,
     /// True if the Send takes the inline results from `pages`.
-    from_pages: bool,
+    pub(super) from_pages: bool,
     kind: Kind,
     /// The form of the Reply, and the ranges of the results that each chunk takes.
-    plan: ReplyPlan,
+    pub(super) plan: ReplyPlan,
     /// The progress of the RDMA Writes.
-    cursor: Cell<WriteCursor>,
+    pub(super) cursor: Cell<WriteCursor>,
     /// The pages of results that are not copied.
-    pages: Option<KBox<PageRegion>>,
+    pub(super) pages: Option<KBox<PageRegion>>,
     /// An empty small page region, which stays with the context.
     spare: Option<KBox<PageRegion>>,
     /// The handle of the client's memory that the Send invalidates.
-    invalidate: Option<u32>,
+    pub(super) invalidate: Option<u32>,
     /// Pages that the Reply holds.
-    held: i32,
+    pub(super) held: i32,
     /// Bytes that the peer takes, and those of them that are written by RDMA Write.
-    bytes: u32,
-    written: u32,
+    pub(super) bytes: u32,
+    pub(super) written: u32,
     /// The most credits that a Reply grants.
     pub(crate) most_credits: u32,
     /// The credits that it grants, once it is queued.
@@ -212,7 +189,7 @@ impl Reply {
 
     /// Makes the context one of `kind` that sends `len` bytes of the buffer and nothing else.
     #[inline]
-    fn set(&mut self, kind: Kind, len: usize) {
+    pub(super) fn set(&mut self, kind: Kind, len: usize) {
         self.kind = kind;
         self.len = len;
         self.from_pages = false;
@@ -250,7 +227,7 @@ impl Reply {
         }
     }
 
-    /// As [`Self::build`], of a Reply with `pages`.
+    /// Adds the RDMA Writes and the Send of a Reply with `pages`.
     // Out of line, to keep the frame out of the path of small Replies.
     #[inline(never)]
     fn build_with<'m>(
@@ -350,120 +327,5 @@ impl Reply {
     #[inline]
     pub(crate) fn kind(&self) -> Kind {
         self.kind
-    }
-
-    /// Turns the context into the planned Reply to the Call `view`, which invalidates the handle
-    /// `invalidate`: encodes the header and takes the results. Small inline results are copied, and
-    /// all inline results if `copies`. `take` moves the pages with other results to a page region
-    /// and maps them if that is possible now. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// - `ENOSPC` if the Reply exceeds the buffer.
-    /// - `EIO` if results are missing.
-    /// - Any error of `take`.
-    #[inline]
-    pub(crate) fn set_results(
-        &mut self,
-        view: &View<'_>,
-        invalidate: Option<u32>,
-        copies: bool,
-        results: Results<'_>,
-        take: impl FnOnce(Results<'_>, Taken) -> Result<KBox<PageRegion>>,
-    ) -> Result {
-        let len = encode::reply(&self.plan, view, 0, self.buffer.bytes_mut()).ok_or(ENOSPC)?;
-        self.set(Kind::Reply, len);
-        self.invalidate = invalidate;
-        let inline = self.plan.inline_len() as usize;
-        let is_short = inline <= COPY_MAX.min(PAGE_SIZE.saturating_sub(len));
-        if is_short && self.plan.written_len() == 0 {
-            // Most Replies. No result is left out, so the inline ones are in one piece.
-            self.copy(&results, 0, inline)?;
-            results.keep_result_pages();
-            return Ok(());
-        }
-        self.set_long_results(copies, results, take)
-    }
-
-    /// As [`Self::set_results`], of a Reply with an encoded header that not only has a few inline
-    /// results.
-    // Out of line, to keep the frame out of the path of small Replies.
-    #[inline(never)]
-    fn set_long_results(
-        &mut self,
-        copies: bool,
-        results: Results<'_>,
-        take: impl FnOnce(Results<'_>, Taken) -> Result<KBox<PageRegion>>,
-    ) -> Result {
-        self.cursor
-            .set(WriteCursor::new(&self.plan, self.buffer.bytes()));
-        let is_inline = self.plan.form == Form::Inline;
-        let is_copied = self.is_copied(copies);
-        if is_inline && is_copied {
-            self.copy_inline(&results)?;
-        }
-        self.from_pages = is_inline && !is_copied;
-        let written = self.plan.written_len();
-        if written == 0 && !self.from_pages {
-            results.keep_result_pages();
-            return Ok(());
-        }
-        let taken = Taken {
-            range: if self.from_pages {
-                0..u32::MAX
-            } else {
-                self.plan.written_range()
-            },
-            spare: self.take_spare(results.result_pages()),
-        };
-        let pages = take(results, taken)?;
-        // CAST: At most the pages of an nfsd thread.
-        self.held = (pages.pages() as i32).saturating_add(1);
-        if self.from_pages {
-            self.bytes = self.bytes.saturating_add(self.plan.inline_len());
-        }
-        self.bytes = self.bytes.saturating_add(written);
-        self.written = written;
-        self.pages = Some(pages);
-        Ok(())
-    }
-
-    /// Returns true if the inline results are copied. Results in more than two ranges always are,
-    /// because a Send may have too few entries for them. The buffer has room for them, as inline
-    /// results do not exceed the inline threshold.
-    fn is_copied(&self, copies: bool) -> bool {
-        let inline = self.plan.inline_len() as usize;
-        let is_small = inline <= COPY_MAX || copies || self.plan.kept().nth(2).is_some();
-        is_small && self.len.saturating_add(inline) <= PAGE_SIZE
-    }
-
-    /// Copies the inline results behind the header.
-    fn copy_inline(&mut self, results: &Results<'_>) -> Result {
-        for range in self.plan.kept() {
-            let len = range.end.saturating_sub(range.start) as usize;
-            let rest = self.buffer.bytes_mut().get_mut(self.len..);
-            let out = rest.and_then(|rest| rest.get_mut(..len)).ok_or(ENOSPC)?;
-            if results.copy_result(range.start as usize, out) != len {
-                return Err(EIO);
-            }
-            self.len = self.len.saturating_add(len);
-        }
-        // CAST: At most a page.
-        self.bytes = self.len as u32;
-        Ok(())
-    }
-
-    /// Copies `len` bytes of the results from byte `at` on to the end of the message.
-    #[inline]
-    fn copy(&mut self, results: &Results<'_>, at: usize, len: usize) -> Result {
-        let rest = self.buffer.bytes_mut().get_mut(self.len..);
-        let out = rest.and_then(|rest| rest.get_mut(..len)).ok_or(ENOSPC)?;
-        if results.copy_result(at, out) != len {
-            return Err(EIO);
-        }
-        self.len = self.len.saturating_add(len);
-        // CAST: At most a page.
-        self.bytes = self.len as u32;
-        Ok(())
     }
 }

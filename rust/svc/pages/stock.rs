@@ -7,7 +7,10 @@
 //! the lock.
 
 use super::{
-    line::Lines,
+    line::{
+        Lines,
+        Waiter, //
+    },
     read_buffer::ReadBuffer,
     reply::Reply,
     sizes::{
@@ -15,8 +18,7 @@ use super::{
         LARGE,
         MAX_FREE,
         SMALL, //
-    },
-    waiter::Waiter, //
+    }, //
 };
 use crate::svc::settings::ReadPages;
 use kernel::{
@@ -96,9 +98,9 @@ impl Demand {
 /// A connection that has left its line.
 pub(crate) enum Unparked {
     /// The first waiting Call starts, with this sink.
-    Ready(Arc<dyn Waiter>, ReadBuffer),
+    Ready(Waiter, ReadBuffer),
     /// The connection is closing.
-    Closing(Arc<dyn Waiter>),
+    Closing(Waiter),
 }
 
 /// The numbers of the pool's objects, for debugfs.
@@ -250,7 +252,7 @@ impl Stock {
                 pages: first.pages as usize,
                 user: Some(first.owner),
             };
-            let may_go = first.item.is_closing() || line.fits(limits, demand.pages);
+            let may_go = first.item.connection.is_closing() || line.fits(limits, demand.pages);
             may_go.then_some((class, demand))
         })
     }

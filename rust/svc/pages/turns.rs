@@ -9,21 +9,18 @@
 use super::{
     line::{
         Line,
-        Seat, //
+        Seat,
+        Waiter, //
     },
     pool::Pool,
     read_buffer::ReadBuffer,
     stock::{
         Demand,
         Unparked, //
-    },
-    waiter::Waiter, //
+    }, //
 };
 use crate::svc::settings::ReadPages;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use svcrdma_proto::shares::PeerClass;
 
 /// The connections that the lines have room for at first.
@@ -101,13 +98,14 @@ impl Pool {
 
     /// Lends a sink to the first waiting Call of a connection, or makes the connection wait until the
     /// pool has one.
-    pub(crate) fn wait(&self, waiter: Arc<dyn Waiter>, seat: Seat, pages: usize) -> Wait {
+    pub(crate) fn wait(&self, waiter: Waiter, pages: usize) -> Wait {
         let mut inner = self.inner.lock();
         if inner.pd.is_none() {
             return Wait::Closed;
         }
         // Read under the lock, so that `promote()` finds the connection in the line of this class.
-        let class = waiter.class();
+        let class = waiter.connection.class();
+        let seat = waiter.place.seat();
         let user = Some(seat.user);
         let wait = if let Some(sink) = inner.lend_first(class, Demand { pages, user }) {
             Wait::Ready(sink)

@@ -18,7 +18,7 @@ use svcrdma_proto::{
 
 /// A line in which connections wait, as of the last look.
 #[derive(Clone, Copy)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedLine {
     /// The class of the peers.
     pub(crate) class: PeerClass,
     /// The progress of the line.
@@ -45,7 +45,7 @@ impl Pool {
     }
 
     /// Looks at the line of `class`. Returns None if no connection waits there.
-    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<Watched> {
+    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<WatchedLine> {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(class);
         line.queue.look();
@@ -53,7 +53,7 @@ impl Pool {
             return None;
         }
         let queue = line.queue;
-        Some(Watched {
+        Some(WatchedLine {
             class,
             queue,
             awaited: inner.awaited(class, ReadPages::now()),

@@ -83,7 +83,7 @@ impl Back for Endpoint {
 /// - `ENOTCONN`: the connection is closing.
 /// - Those of `Reply::set_call`.
 fn submit(endpoint: &Endpoint, call: &callback::Call<'_>) -> Result {
-    let pool = &endpoint.connection.domain.pool;
+    let pool = &endpoint.connection.device.pool;
     let mut message = pool.callback().ok_or_else(compat::enobufs)?;
     message.set_call(call, SLOTS)?;
     reply::submit_call(endpoint, message)

@@ -62,6 +62,6 @@ pub(crate) fn discard(connection: &Connection, mut call: Call) {
 /// Returns the sink of a Call that nfsd does not get to the pool.
 fn put_sink(connection: &Connection, call: &mut Call) {
     if let Some(sink) = call.sink.take() {
-        connection.domain.return_sink(sink);
+        connection.device.return_sink(sink);
     }
 }

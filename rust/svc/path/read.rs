@@ -33,8 +33,7 @@ use crate::svc::{
     },
     pages::{
         read_buffer::ReadBuffer,
-        turns::Wait,
-        waiter::Waiter, //
+        turns::Wait, //
     },
 };
 use kernel::{
@@ -54,20 +53,13 @@ use svcrdma_proto::{
         ReadCursor, //
     },
     rpc,
-    shares::PeerClass,
     ulb, //
 };
 
-impl Waiter for Endpoint {
-    fn class(&self) -> PeerClass {
-        self.connection.class()
-    }
-
-    fn is_closing(&self) -> bool {
-        self.connection.is_closing()
-    }
-
-    fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer> {
+impl Endpoint {
+    /// Starts the RDMA Reads of the first waiting Call into `sink`, and makes the connection wait
+    /// for the next Call. Returns the sink if the connection is closing. The pool calls this.
+    pub(crate) fn serve(self: Arc<Self>, sink: ReadBuffer) -> Option<ReadBuffer> {
         let left = start_waiting(self.as_arc_borrow(), sink);
         admit(self.as_arc_borrow());
         left
@@ -88,11 +80,11 @@ pub(crate) fn begin(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
         return;
     }
     let (class, user) = (connection.class(), connection.number());
-    let domain = &connection.domain;
-    match domain.sink(&endpoint.lane, class, user, pages) {
+    let device = &connection.device;
+    match device.sink(&endpoint.lane, class, user, pages) {
         Some(sink) => {
             if let Some(sink) = start(endpoint, call, sink) {
-                domain.put_sink(&endpoint.lane, sink);
+                device.put_sink(&endpoint.lane, sink);
             }
         }
         None => {
@@ -119,23 +111,23 @@ fn wait(endpoint: ArcBorrow<'_, Endpoint>, call: Call) {
 
 /// Starts the waiting Calls, until one exceeds the share of the connection or the pool has no pages
 /// for it. In the latter case the connection waits in the pool, which goes on with
-/// [`Waiter::serve`].
+/// [`Endpoint::serve`].
 #[cold]
 #[inline(never)]
 fn admit(endpoint: ArcBorrow<'_, Endpoint>) {
     let connection = &endpoint.connection;
-    let domain = &connection.domain;
+    let device = &connection.device;
     while let Some(pages) = endpoint.quota.next(|| endpoint.share()) {
         let waiter: Arc<Endpoint> = endpoint.into();
-        match domain.wait(&endpoint.lane, waiter, endpoint.place.seat(), pages) {
+        match device.wait(waiter, pages) {
             Wait::Ready(sink) => {
                 if let Some(sink) = start_waiting(endpoint, sink) {
-                    domain.put_sink(&endpoint.lane, sink);
+                    device.put_sink(&endpoint.lane, sink);
                 }
             }
             Wait::Waits => {
                 connection.counters.page_waits.inc();
-                domain.want_refill();
+                device.want_refill();
                 return;
             }
             // The teardown drops the Calls.
@@ -156,10 +148,10 @@ fn start_waiting(endpoint: ArcBorrow<'_, Endpoint>, sink: ReadBuffer) -> Option<
 #[cold]
 #[inline(never)]
 pub(crate) fn promote(endpoint: &Endpoint) {
-    let domain = &endpoint.connection.domain;
-    domain.pool.promote(endpoint.place.seat());
-    if domain.pool.has_parked() {
-        domain.want_refill();
+    let device = &endpoint.connection.device;
+    device.pool.promote(endpoint.place.seat());
+    if device.pool.has_parked() {
+        device.want_refill();
     }
 }
 
@@ -240,9 +232,9 @@ pub(crate) fn finish(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call, outcome:
     if let Some(sink) = &mut call.sink {
         // A Call that nfsd works on must not hold a resource of the device, whose removal does not
         // wait for nfsd.
-        let domain = &endpoint.connection.domain;
-        if domain.pool.take_memory_region(sink) {
-            domain.want_refill();
+        let device = &endpoint.connection.device;
+        if device.pool.take_memory_region(sink) {
+            device.want_refill();
         }
         sink.unmap();
     }

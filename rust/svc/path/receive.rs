@@ -59,7 +59,7 @@ pub(crate) fn received(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call) {
                 endpoint.connection.counters.calls_dropped.inc();
                 return;
             }
-            state.received = endpoint.published.timer.stamp();
+            state.received = endpoint.published.stamp();
             match plan(&endpoint, &view) {
                 Ok(layout) => {
                     trace_call(&endpoint, &view, &layout, message.len());

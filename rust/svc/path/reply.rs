@@ -22,10 +22,12 @@ use crate::svc::{
         sender::Granted,
         work::Work, //
     },
-    pages::reply::{
-        Kind,
-        Reply,
-        Taken, //
+    pages::{
+        reply::{
+            Kind,
+            Reply, //
+        },
+        results::Taken, //
     },
 };
 use core::cell::Cell;
@@ -113,7 +115,7 @@ fn build(
     match prepare(endpoint, &mut reply, call, results) {
         Ok(lens) => Ok((reply, lens)),
         Err(e) => {
-            endpoint.connection.domain.pool.put_reply(reply);
+            endpoint.connection.device.pool.put_reply(reply);
             Err(e)
         }
     }
@@ -163,10 +165,10 @@ fn refuse(endpoint: &Endpoint, reply: &mut Reply, xid: u32, len: u32) {
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
 /// maps them for the device, now or when the Reply is posted.
 fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result<KBox<PageRegion>> {
-    let (domain, lane) = (&endpoint.connection.domain, &endpoint.lane);
+    let (device, lane) = (&endpoint.connection.device, &endpoint.lane);
     let mut pages = match taken.spare {
         Some(pages) => pages,
-        None => domain.page_region(lane, results.result_pages())?,
+        None => device.page_region(lane, results.result_pages())?,
     };
     let range = taken.range.start as usize..taken.range.end as usize;
     let is_mapped = results
@@ -175,7 +177,7 @@ fn take_pages(endpoint: &Endpoint, results: Results<'_>, taken: Taken) -> Result
     match is_mapped {
         Ok(()) => Ok(pages),
         Err(e) => {
-            domain.pool.put_page_region(pages);
+            device.pool.put_page_region(pages);
             Err(e)
         }
     }
@@ -260,10 +262,10 @@ fn submit(endpoint: &Endpoint, mut reply: KBox<Reply>, mut call: Call) -> Grante
 fn put_back(endpoint: &Endpoint, work: Work) -> Granted {
     if let Work::Reply(reply, _) = work {
         endpoint.release(&reply);
-        endpoint.trim_replies(true);
+        endpoint.drop_replies();
         // The context for error Replies ends with the connection.
         if reply.kind() != Kind::Answer {
-            endpoint.connection.domain.pool.put_reply(reply);
+            endpoint.connection.device.pool.put_reply(reply);
         }
     }
     Granted::default()
@@ -288,7 +290,7 @@ pub(crate) fn submit_call(endpoint: &Endpoint, mut call: KBox<Reply>) -> Result 
     } else {
         call
     };
-    endpoint.connection.domain.pool.put_reply(call);
+    endpoint.connection.device.pool.put_reply(call);
     if endpoint.connection.is_closing() {
         Err(compat::enotconn())
     } else {

@@ -28,7 +28,7 @@ impl WorkItem for Connection {
     type Pointer = Arc<Connection>;
 
     /// Tears down the part of the connection that its phase has marked for it, and removes the
-    /// connection from the domain when nothing is left.
+    /// connection from the device when nothing is left.
     fn run(this: Arc<Connection>) {
         let (doomed, channel, counted) = {
             let mut state = this.state.lock();
@@ -39,7 +39,7 @@ impl WorkItem for Connection {
         let id = match doomed {
             // With iWARP, destroying the queue pair ends the connection, and there is no confirmation.
             Doomed::Half(endpoint) => {
-                destroy_qp(&endpoint).filter(|_| this.domain.has_confirmations)
+                destroy_qp(&endpoint).filter(|_| this.device.has_confirmations())
             }
             Doomed::Id(id) => {
                 drop(id);
@@ -54,7 +54,7 @@ impl WorkItem for Connection {
             }
         }
         if this.state.lock().phase.end() {
-            this.domain.forget(this.number());
+            this.device.forget(this.number());
             trace::dead(this.number());
         }
     }
@@ -68,7 +68,7 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     let id = endpoint
         .send_queue
         .shut(|work| finish(borrow, work, Outcome::Flushed));
-    endpoint.trim_replies(true);
+    endpoint.drop_replies();
     drop(endpoint.answers.close());
     // Not counted as dropped Calls: most of these messages are no Calls.
     while let Some(message) = endpoint.answers.give_up() {
@@ -78,9 +78,9 @@ fn destroy_qp(endpoint: &Arc<Endpoint>) -> Option<CmId<Connection>> {
     while let Some(call) = endpoint.quota.pop() {
         discard(connection, call);
     }
-    let domain = &connection.domain;
-    if domain.pool.forget(connection.number()) {
-        domain.want_refill();
+    let device = &connection.device;
+    if device.pool.forget(connection.number()) {
+        device.want_refill();
     }
     id
 }
@@ -107,6 +107,6 @@ fn leave(connection: &Arc<Connection>, id: CmId<Connection>) -> bool {
     if refused.is_some() {
         return false;
     }
-    connection.domain.leave(connection.number());
+    connection.device.leave(connection.number());
     true
 }

@@ -122,9 +122,9 @@ fn deliver<'a>(
     let delivered = rqst.deliver(call, arg);
     // `deliver()` has exchanged the pages: the sink now holds pages of the thread. A file system may
     // still write out some of these, so `renew()` replaces the pages that have other users.
-    let domain = &endpoint.connection.domain;
-    domain.pool.lost_pages(sink.stream_mut().renew());
-    domain.put_sink(&endpoint.lane, sink);
+    let device = &endpoint.connection.device;
+    device.pool.lost_pages(sink.stream_mut().renew());
+    device.put_sink(&endpoint.lane, sink);
     read::end(endpoint.as_arc_borrow(), pages);
     delivered
 }

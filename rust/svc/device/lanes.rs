@@ -10,10 +10,7 @@
 //!
 //! A mutex protects the list. It is not taken on the path of a Call.
 
-use super::{
-    Lane,
-    Place, //
-};
+use super::lane::Lane;
 use crate::svc::pages::pool::Pool;
 use core::pin::Pin;
 use kernel::{
@@ -32,11 +29,11 @@ use support::online_cpus;
 use svcrdma_proto::lanes;
 
 /// The live lanes of a device.
-pub(crate) struct Lanes(Pin<KBox<Mutex<KVec<Arc<Lane>>>>>);
+pub(super) struct Lanes(Pin<KBox<Mutex<KVec<Arc<Lane>>>>>);
 
 impl Lanes {
     /// Returns no lanes.
-    pub(crate) fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let lanes = new_mutex!(KVec::new(), "svcrdma lanes");
         Ok(Self(KBox::pin_init(lanes, GFP_KERNEL)?))
     }
@@ -50,7 +47,7 @@ impl Lanes {
     /// Those of creating a lane, if there is none.
     // Out of line, so that scripts/allow-panics can name it.
     #[inline(never)]
-    pub(crate) fn choose(
+    pub(super) fn choose(
         &self,
         pd: &Arc<Pd>,
         limits: &Limits,
@@ -63,15 +60,11 @@ impl Lanes {
             return Ok(lane.clone());
         }
         let most = lanes::most(limits.num_comp_vectors, online_cpus());
-        let is_free = |index: &u32| sound().all(|lane| lane.index != *index);
+        let is_free = |index: &u32| sound().all(|lane| lane.index() != *index);
         let free = (0..most).find(is_free);
         let made = free.map(|index| {
-            let place = Place {
-                index,
-                most,
-                vector: lanes::vector(index, most, limits.num_comp_vectors),
-            };
-            let lane = Lane::new(pd, place, keeps_sinks)?;
+            let vector = lanes::vector(index, most, limits.num_comp_vectors);
+            let lane = Lane::new(pd, index, most, vector, keeps_sinks)?;
             list.push(lane.clone(), GFP_KERNEL)?;
             Ok(lane)
         });
@@ -83,7 +76,7 @@ impl Lanes {
     }
 
     /// Calls `f` for each lane.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&Lane)) {
+    pub(super) fn for_each(&self, mut f: impl FnMut(&Lane)) {
         for lane in self.0.lock().iter() {
             f(lane);
         }
@@ -91,14 +84,14 @@ impl Lanes {
 
     /// Returns what lanes have not used since the last call to `pool`. Retires lanes that no
     /// connection uses.
-    pub(crate) fn trim(&self, pool: &Pool) {
+    pub(super) fn trim(&self, pool: &Pool) {
         let mut list = self.0.lock();
         list.iter().for_each(|lane| lane.trim(pool));
         retire_all(&mut list, |lane| lane.load() == 0, pool);
     }
 
     /// Retires all lanes, and returns what they keep to `pool`.
-    pub(crate) fn close(&self, pool: &Pool) {
+    pub(super) fn close(&self, pool: &Pool) {
         retire_all(&mut self.0.lock(), |_| true, pool);
     }
 }

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lanes: what the connections of one completion vector share, and domains: what all connections of
-//! a device share.
-//!
-//! | file | object |
-//! |---|---|
-//! | `lanes` | the lanes of a device |
-//! | `cqs` | the completion queues of a lane |
-//! | `domain` | the connections, lanes and pages of one device |
-//! | `table` | the connections of a device |
+//! Lanes: the objects that the connections of one completion vector share.
 //!
 //! A connection stays in its lane. While Calls find what they need in the cache of their lane,
 //! their path touches nothing that all CPUs share.
@@ -16,22 +8,13 @@
 //! A lane is *live* until no connection uses it any more or the device is removed. It is *retired*
 //! then: it lends nothing, and is freed when nobody refers to it. A live lane with a failed
 //! completion queue gets no more connections.
-//!
-//! Nothing here knows more of a connection than [`Tenant`](table::Tenant) offers.
 
-mod cqs;
-pub(crate) mod domain;
-pub(crate) mod lanes;
-pub(crate) mod table;
-
-pub(crate) use cqs::SHARED_CQ;
-
-use super::pages::{
+use super::cqs::Cqs;
+use crate::svc::pages::{
     cache::Cache,
     pool::Pool,
     read_buffer::ReadBuffer, //
 };
-use cqs::Cqs;
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -52,16 +35,6 @@ use rdma::{
     },
 };
 
-/// The place of a lane on its device.
-struct Place {
-    /// The number of the lane.
-    index: u32,
-    /// The most lanes of the device.
-    most: u32,
-    /// The completion vector.
-    vector: u32,
-}
-
 /// A lane: completion queues and idle page regions of the connections on one completion vector.
 ///
 /// # Locking
@@ -69,7 +42,7 @@ struct Place {
 /// A spinlock protects the cache. It is a leaf, and no section depends on the number of pages.
 #[pin_data]
 pub(crate) struct Lane {
-    /// The number of the lane; the others of the device have others.
+    /// The number of the lane. Each live lane of the device has a different one.
     index: u32,
     /// The most lanes of the device.
     most: u32,
@@ -82,17 +55,19 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Creates a lane without completion queues. It keeps no sinks unless `keeps_sinks`. May sleep.
+    /// Creates lane `index` of at most `most`, on completion vector `vector`, without completion
+    /// queues. It keeps no sinks unless `keeps_sinks`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or `ENODEV` if the device is being removed.
-    fn new(pd: &Arc<Pd>, place: Place, keeps_sinks: bool) -> Result<Arc<Self>> {
-        let Place {
-            index,
-            most,
-            vector,
-        } = place;
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        index: u32,
+        most: u32,
+        vector: u32,
+        keeps_sinks: bool,
+    ) -> Result<Arc<Self>> {
         let receives = Cqs::new(Completes::Receives, vector)?;
         let sends = Cqs::new(Completes::Sends, vector)?;
         // The CPUs of a lane count their references apart from others.
@@ -195,12 +170,12 @@ impl Lane {
     }
 
     /// Returns the number of completion queue entries that connections use. May sleep.
-    fn load(&self) -> u32 {
+    pub(super) fn load(&self) -> u32 {
         self.receives.used().saturating_add(self.sends.used())
     }
 
     /// Returns true if a completion queue has failed. May sleep.
-    fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         self.receives.is_broken() || self.sends.is_broken()
     }
 
@@ -211,7 +186,7 @@ impl Lane {
 
     /// Returns what the lane has not used since the last call to `pool`, and destroys completion
     /// queues that no connection uses. May sleep.
-    fn trim(&self, pool: &Pool) {
+    pub(super) fn trim(&self, pool: &Pool) {
         self.give_back(pool, Cache::take_surplus, Cache::take_surplus_empty);
         self.receives.trim();
         self.sends.trim();
@@ -219,7 +194,7 @@ impl Lane {
 
     /// Retires the lane: returns what it keeps to `pool`, and releases the rest. Connections keep
     /// their shares. May sleep.
-    fn retire(&self, pool: &Pool) {
+    pub(super) fn retire(&self, pool: &Pool) {
         let pd = self.cache.lock().pd.take();
         drop(pd);
         self.reclaim(pool);

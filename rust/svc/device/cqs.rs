@@ -25,7 +25,7 @@ use rdma::{
 };
 
 /// The entries of a shared completion queue: enough for the Sends of 65 connections.
-pub(crate) const SHARED_CQ: u32 = 4096;
+pub(super) const SHARED_CQ: u32 = 4096;
 
 /// The completion queues of one kind of work on one completion vector.
 ///

@@ -6,6 +6,7 @@
 //! pair is destroyed it may wait there for its peer to confirm the disconnect (`Phase::Leaving`).
 //! At most [`MAX_LEAVING`] connections wait; one more makes the oldest hang up.
 
+use crate::svc::conn::connection::Connection;
 use kernel::{
     prelude::*,
     rbtree::RBTree,
@@ -13,26 +14,14 @@ use kernel::{
 };
 use support::ring::Ring;
 
-/// A connection as the domain sees it.
-pub(crate) trait Tenant: Send + Sync + Sized + 'static {
-    /// Returns the number of the connection, which no other connection of the module ever has.
-    fn number(&self) -> u64;
-
-    /// Returns a number that only connections of the same host have. Hosts take turns.
-    fn host(&self) -> u64;
-
-    /// Stops waiting for the peer to confirm the disconnect. In any process context.
-    fn hang_up(self: &Arc<Self>);
-}
-
 /// The most connections that wait for a confirmation. Each has a message in flight with the
 /// connection manager, which handles 128 of a port at a time (`sol_fc_max` in
 /// drivers/infiniband/core/mad.c). Half of these are left to others.
 const MAX_LEAVING: usize = 64;
 
-/// The connections of a device, pending ones included. The mutex of the domain protects the table.
-pub(crate) struct Table<C: Tenant> {
-    table: RBTree<u64, Arc<C>>,
+/// The connections of a device, pending ones included. The mutex of the device protects the table.
+pub(super) struct Table {
+    table: RBTree<u64, Arc<Connection>>,
     /// The numbers of the connections that began to wait for a confirmation last, the oldest first.
     /// Some of them may be gone; they are removed when the room is used up.
     leaving: Ring<u64>,
@@ -40,9 +29,9 @@ pub(crate) struct Table<C: Tenant> {
     is_open: bool,
 }
 
-impl<C: Tenant> Table<C> {
+impl Table {
     /// Creates an empty table. May sleep.
-    pub(crate) fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         Ok(Self {
             table: RBTree::new(),
             leaving: Ring::with_capacity(MAX_LEAVING)?,
@@ -56,7 +45,7 @@ impl<C: Tenant> Table<C> {
     ///
     /// - `ENODEV` if the device is being removed.
     /// - `ENOMEM`.
-    pub(crate) fn add(&mut self, connection: &Arc<C>) -> Result {
+    pub(super) fn add(&mut self, connection: &Arc<Connection>) -> Result {
         if !self.is_open {
             return Err(ENODEV);
         }
@@ -69,7 +58,7 @@ impl<C: Tenant> Table<C> {
     /// Records that connection `number` waits for its peer to confirm the disconnect. Returns a
     /// connection that must hang up instead: the oldest one if too many wait, or `number` itself if
     /// the device is being removed.
-    pub(crate) fn leave(&mut self, number: u64) -> Option<Arc<C>> {
+    pub(super) fn leave(&mut self, number: u64) -> Option<Arc<Connection>> {
         if !self.is_open {
             return self.get(number);
         }
@@ -88,27 +77,27 @@ impl<C: Tenant> Table<C> {
     }
 
     /// Removes a connection and returns it.
-    pub(crate) fn take(&mut self, number: u64) -> Option<Arc<C>> {
+    pub(super) fn take(&mut self, number: u64) -> Option<Arc<Connection>> {
         self.table.remove(&number)
     }
 
     /// Refuses further connections, and lets none wait for a confirmation from now on.
-    pub(crate) fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.is_open = false;
     }
 
     /// Returns true if the table is empty.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
     /// Iterates over all connections.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<C>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Connection>> {
         self.table.values()
     }
 
     /// Returns connection `number`.
-    fn get(&self, number: u64) -> Option<Arc<C>> {
+    fn get(&self, number: u64) -> Option<Arc<Connection>> {
         self.table.get(&number).cloned()
     }
 }
