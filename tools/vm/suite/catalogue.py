@@ -52,6 +52,7 @@ HOST = [
     ("check.fmt", 120, ["scripts/fmt", "--check"]),
     ("check.clippy", 600, ["make", "-s", "clippy"]),
     ("host.proto", 900, ["scripts/cargo", "host", "test"]),
+    ("host.smbdirect", 300, ["scripts/cargo", "smbdirect", "test"]),
     ("host.bench", 300, ["scripts/cargo", "host", "bench"]),
     ("host.fuzz", 600, ["scripts/cargo", "host", "fuzz", "3"]),
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
