@@ -84,6 +84,7 @@
 pub mod client;
 pub mod cm;
 pub mod completion;
+mod connect;
 pub mod cq;
 pub mod device;
 mod drain;
