@@ -82,7 +82,8 @@ pub enum Status {
     NoRegion,
     /// The length exceeds the region or the descriptors, or there are too many descriptors.
     TooLong,
-    /// The region is used by a request that is not answered yet, or it is offered.
+    /// The region is used by a request that is not answered yet, or it is offered. Withdraw: it is not
+    /// offered.
     Busy,
     /// The server cannot do this now, or on this device.
     Unable,

@@ -31,11 +31,9 @@ use crate::{
         Place,
         Reassembly, //
     },
+    wire::put,
 };
-use core::{
-    fmt,
-    ops::Range, //
-};
+use core::ops::Range;
 
 /// The properties that a side declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +72,10 @@ pub enum Broken {
     Silent,
 }
 
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Broken {
+    /// Returns the reason as a log line says it.
+    pub fn reason(self) -> &'static str {
+        match self {
             Self::Negotiation => "bad negotiation",
             Self::Version => "no common version",
             Self::Size => "message larger than negotiated",
@@ -85,7 +84,7 @@ impl fmt::Display for Broken {
             Self::TooLong => "reassembled message larger than negotiated",
             Self::Order => "fragment out of order",
             Self::Silent => "no answer to a keep-alive",
-        })
+        }
     }
 }
 
@@ -128,6 +127,17 @@ pub struct Next {
     pub header: Header,
     /// The bytes.
     pub range: Range<usize>,
+}
+
+impl Next {
+    /// Writes the message to the beginning of `out`. `whole` is the message of the upper layer. Returns
+    /// the length, or `None` if `out` is too short, or if `whole` does not have the bytes.
+    pub fn write(&self, out: &mut [u8], whole: &[u8]) -> Option<usize> {
+        let data = whole.get(self.range.clone())?;
+        let len = self.header.encode(out)?;
+        let data = put(out.get_mut(len..)?, &[data])?;
+        len.checked_add(data)
+    }
 }
 
 /// The keep-alive (MS-SMBD 3.1.6.2).

@@ -87,6 +87,11 @@ pub fn use_descriptor(descriptor: &Descriptor, out: &mut [u8]) -> Option<usize> 
 }
 
 #[no_mangle]
-pub fn use_reason(reason: Broken, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
-    out.write_fmt(format_args!("{reason}"))
+pub fn use_reason(reason: Broken) -> &'static str {
+    reason.reason()
+}
+
+#[no_mangle]
+pub fn use_write(next: &Next, out: &mut [u8], whole: &[u8]) -> Option<usize> {
+    next.write(out, whole)
 }
