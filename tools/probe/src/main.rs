@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod bulk;
 mod call;
 mod callback;
 mod calls;

@@ -51,6 +51,7 @@ pub(crate) fn offer(params: &Params) -> Offer<'_> {
     Offer {
         private_data: &params.private_data,
         reads: params.reads,
+        issues: 0,
         // 7 means forever: a server must not rely on its device to give up on a peer that posts no
         // Receives.
         rnr_retry: 7,

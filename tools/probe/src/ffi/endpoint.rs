@@ -78,6 +78,15 @@ impl Room {
     }
 }
 
+/// The direction of an RDMA operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the peer's memory.
+    Read,
+    /// To the peer's memory.
+    Write,
+}
+
 /// The result of a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Wakeup {
@@ -260,6 +269,31 @@ impl Endpoint {
         self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None)
     }
 
+    /// Posts an RDMA operation between `len` bytes at `offset` of `region` and the peer's memory at
+    /// `remote`, an address and a key.
+    pub(crate) fn post_rdma(
+        &self,
+        id: u64,
+        direction: Direction,
+        region: &Region,
+        (offset, len): (usize, usize),
+        (address, key): (u64, u32),
+    ) -> Result<()> {
+        let mut sge = sge(region, offset, len)?;
+        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
+        let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
+        wr.wr_id = id;
+        wr.sg_list = &mut sge;
+        wr.num_sge = 1;
+        wr.opcode = match direction {
+            Direction::Read => bindings::IBV_WR_RDMA_READ,
+            Direction::Write => bindings::IBV_WR_RDMA_WRITE,
+        };
+        wr.wr.rdma.remote_addr = address;
+        wr.wr.rdma.rkey = key;
+        self.post_wr(wr)
+    }
+
     /// Posts a work request to the send queue. `sge` must describe memory of a [`Region`].
     fn post(
         &self,
@@ -268,7 +302,6 @@ impl Endpoint {
         mut sge: Option<bindings::ibv_sge>,
         key: Option<u32>,
     ) -> Result<()> {
-        let qp = self.qp()?;
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
         wr.wr_id = id;
@@ -276,6 +309,13 @@ impl Endpoint {
         wr.num_sge = i32::from(sge.is_some());
         wr.opcode = opcode;
         wr.__bindgen_anon_1.invalidate_rkey = key.unwrap_or(0);
+        self.post_wr(wr)
+    }
+
+    /// Posts a work request, which is signalled. Its entry must describe memory of a [`Region`], and
+    /// live through the call.
+    fn post_wr(&self, mut wr: bindings::ibv_send_wr) -> Result<()> {
+        let qp = self.qp()?;
         wr.send_flags = bindings::IBV_SEND_SIGNALED;
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.
