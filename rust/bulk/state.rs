@@ -26,7 +26,7 @@ use support::page::{Effort, PAGE_SIZE};
 /// The reason why a connection is closed, for the log.
 pub(crate) type Outcome<T = ()> = Result<T, &'static str>;
 
-/// The most Receive buffers of a connection, and the most send buffers.
+/// The messages that may arrive at a time, and the send buffers, of a connection.
 pub(crate) const BUFFERS: u16 = 32;
 
 /// Bytes of answers that may wait to be sent. A client that takes no answers is closed.

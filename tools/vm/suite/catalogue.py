@@ -45,6 +45,7 @@ HOST = [
     ("check.panics", 60, ["scripts/check-panics"]),
     ("check.stack", 120, ["scripts/check-stack"]),
     ("check.path", 120, ["scripts/check-path"]),
+    ("check.misuse", 120, ["scripts/check-misuse"]),
     ("check.shell", 300, ["scripts/check-shell"]),
     ("check.python", 300, ["scripts/check-python"]),
     ("check.runner", 60, ["scripts/check-runner"]),
@@ -88,6 +89,7 @@ OF_MODULE = {
     "check.panics",
     "check.stack",
     "check.path",
+    "check.misuse",
 }
 REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "space", "network", "tools", "deb-key", "module-key"]
 

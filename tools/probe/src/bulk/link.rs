@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, Result},
-    ffi::{Direction, Endpoint, Event, Offer, Region, Wakeup},
+    ffi::{Endpoint, Event, Offer, Rdma, Region, Remote, Wakeup},
     peer::{with_free_port, PATIENCE},
     target::Target,
 };
@@ -20,7 +20,7 @@ pub(super) const SIZE: usize = 4096;
 pub(super) const RECEIVES: u16 = 32;
 /// Sends and RDMA operations that can be in flight.
 const SENDS: usize = 32;
-/// RDMA Reads that can be in flight, in each direction.
+/// RDMA Reads that can be in flight, in each rdma.
 const READS: u8 = 16;
 /// The work request ID of Sends, and of RDMA operations. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
@@ -71,7 +71,7 @@ impl Link {
         link.endpoint.connect(&Offer {
             private_data: &[],
             reads: READS,
-            issues: READS,
+            own_reads: READS,
             rnr_retry: 7,
         })?;
         Ok(link)
@@ -166,15 +166,15 @@ impl Link {
     /// instead.
     pub(super) fn rdma(
         &mut self,
-        direction: Direction,
+        rdma: Rdma,
         region: &Region,
         at: usize,
         remote: &Descriptor,
     ) -> Result<bool> {
         let len = remote.length as usize;
-        let remote = (remote.offset, remote.token);
+        let (key, addr) = (remote.token, remote.offset);
         self.endpoint
-            .post_rdma(RDMA, direction, region, (at, len), remote)?;
+            .post_rdma(RDMA, rdma, region, at, len, Remote { key, addr })?;
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended {
             match self
