@@ -191,25 +191,28 @@ fn endless(to: &Target) -> Result<Link> {
     Ok(link)
 }
 
-/// Makes requests and grants no credits for their answers.
+/// Makes all requests that it has credits for, and grants a single credit for their answers, again and
+/// again.
 fn not_taken(to: &Target) -> Result<Link> {
     let mut head = [0; Head::LEN];
     Head::request(Operation::Echo, 1).encode(&mut head);
     let bytes = [&head[..], &[7; 4000]].concat();
-    let mut link = negotiated(to)?;
-    // The server can say that this side has credits again with the two that it gets.
-    let granted = Header {
-        credits_requested: 31,
-        credits_granted: 200,
-        ..Header::default()
-    };
-    link.send(&message(&granted, &[]))?;
-    for _ in 0..200 {
-        link.send(&data(bytes.len() as u32, 0, &bytes))?;
-        // As many as the server grants: it sends answers until its credits are used up.
-        if link.ends(std::time::Duration::from_millis(20))? {
-            break;
+    let client = Client::connect(to, &LIMITS)?;
+    let (mut link, mut credits) = (client.link, client.response.credits_granted);
+    for _ in 0..10 {
+        for left in (0..credits).rev() {
+            let header = Header {
+                credits_requested: LIMITS.credits,
+                credits_granted: u16::from(left == 0),
+                len: bytes.len() as u32,
+                ..Header::default()
+            };
+            link.send(&message(&header, &bytes))?;
         }
+        let Some(answer) = link.receive(PATIENCE)? else {
+            break;
+        };
+        credits = Header::decode(&answer).map_or(0, |(header, _)| header.credits_granted);
     }
     Ok(link)
 }
