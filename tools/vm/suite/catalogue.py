@@ -97,12 +97,12 @@ REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "spa
 def builds(settings: Settings) -> list[Test]:
     """Returns what other tests need: the module for each kernel, and the tools."""
     modules = [for_kernel(module_of(kernel), 600, kernel, "scripts/build", "modules", EXAMPLES) for kernel in settings.kernels]
-    packages = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",))]
+    others = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",)), Test("build.smb", 1800, ("scripts/smb",))]
     tools = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
     faults = [
         for_kernel(name, 300, kernel, "scripts/faults") for kernel in settings.kernels for name in faults_of(kernel, settings)
     ]
-    return modules + packages + tools + faults
+    return modules + others + tools + faults
 
 
 def for_kernel(name: str, limit: float, kernel: str, *command: str) -> Test:
@@ -188,7 +188,7 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
         (f"/src/{path.relative_to(qemu.TOP)}",),
         vms,
         env,
-        needs_of(vms, settings),
+        needs_of(vms, settings) | header.needs,
         header.counted,
         header.is_long,
     )
