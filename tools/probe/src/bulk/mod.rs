@@ -140,7 +140,7 @@ fn deep(client: &mut Client) -> Result<()> {
 /// Pulls bytes to a region and pushes them back, in pieces of other lengths.
 fn transfers(client: &mut Client, round: u32) -> Result<()> {
     let size = client.response.max_read_write as usize;
-    for len in [1, 4096, 65_537, size] {
+    for len in [1, 4096, size / 2 + 1, size] {
         let bytes = pattern(len, round);
         let (from, to) = (client.region(&bytes)?, client.region(&vec![0; len + 1])?);
         let half = len / 2;
