@@ -11,6 +11,7 @@ use crate::{
 use smbdirect::descriptor::Descriptor;
 use std::{
     collections::VecDeque,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -44,7 +45,10 @@ impl Link {
         let mut link = with_free_port(|| Self::request(to))?;
         loop {
             match link.endpoint.wait(PATIENCE)? {
-                Wakeup::Event(Event::Established(_)) => return Ok(link),
+                Wakeup::Event(Event::Established(_)) => {
+                    thread::sleep(to.pause);
+                    return Ok(link);
+                }
                 Wakeup::Event(event) => {
                     return Err(Error::new(format!("cannot connect: {event:?}")))
                 }

@@ -37,6 +37,9 @@ pub(crate) struct Bulk {
     /// Stay silent for this number of seconds, answering keep-alives
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     quiet: u64,
+    /// Wait this number of milliseconds before the first message, which siw may lose otherwise
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pause: u64,
     /// Hold this number of connections until standard input ends
     #[arg(long, value_name = "N", default_value_t = 0)]
     hold: u32,
@@ -48,7 +51,8 @@ impl Run for Bulk {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        let target = self.server.target()?;
+        let mut target = self.server.target()?;
+        target.pause = Duration::from_millis(self.pause);
         if self.hostile {
             return hostile::run(&target, output);
         }
