@@ -243,6 +243,11 @@ fn reach(to: &Target, rdma: Rdma, change: fn(&mut Descriptor)) -> Result<Link> {
 fn out_of_reach(mut client: Client, rdma: Rdma, piece: &Descriptor) -> Result<Link> {
     let memory = client.region(&vec![0; piece.length as usize])?;
     let reached = client.link.rdma(rdma, &memory, 0, piece)?;
-    check(!reached, "memory that is not offered is within reach")?;
+    // On iWARP a Write completes before the peer has looked at it.
+    let is_known = rdma == Rdma::Read;
+    check(
+        !(reached && is_known),
+        "memory that is not offered is within reach",
+    )?;
     Ok(client.link)
 }
