@@ -29,8 +29,9 @@ install: ## install it for this host's kernel, so that nfsd finds it
 deb: ## build the Debian packages into build/deb
 	@scripts/deb
 
-host: ## unit and property tests of the protocol crate, and the tests of the tools
+host: ## unit and property tests of the protocol crates, and the tests of the tools
 	@scripts/cargo host test
+	@scripts/cargo smbdirect test
 	@scripts/cargo probe test
 	@scripts/cargo ctl test
 

@@ -15,6 +15,7 @@ struct svcrdma_limits {
 	u32 max_sge_rd;
 	u32 max_cqe;
 	u32 max_qp_init_rd_atom;
+	u32 max_qp_rd_atom;
 	u32 num_comp_vectors;
 	/* The pages that a memory region can hold; 0 without fast registration. */
 	u32 max_mr_pages;

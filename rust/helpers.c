@@ -458,6 +458,7 @@ void svcrdma_helper_device_limits(struct ib_device *dev, struct svcrdma_limits *
 	out->max_sge_rd = attrs->max_sge_rd;
 	out->max_cqe = attrs->max_cqe;
 	out->max_qp_init_rd_atom = attrs->max_qp_init_rd_atom;
+	out->max_qp_rd_atom = attrs->max_qp_rd_atom;
 	out->num_comp_vectors = dev->num_comp_vectors;
 	out->max_mr_pages = attrs->max_fast_reg_page_list_len;
 	out->mem_mgt_extensions =
@@ -532,8 +533,9 @@ void svcrdma_helper_flush_cq(struct ib_cq *cq)
 
 /*
  * Sets up an invalid memory region for the bytes of segments from skip on, size bytes at the address
- * iova. Both are whole pages, and skip is within the first segment. list has an entry for each page.
- * Returns true if the region covers all bytes.
+ * iova. The region covers these bytes alone: its last page may be a part of a page. skip is whole
+ * pages, within the first segment. list has an entry for each page. Returns true if the region covers
+ * all bytes.
  */
 bool svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list,
 			   const struct ib_sge *segments, u32 skip, u32 size, u64 iova)
@@ -541,7 +543,7 @@ bool svcrdma_helper_mr_put(struct ib_mr *mr, struct scatterlist *list,
 	struct scatterlist *sg = list;
 	int count, put;
 
-	sg_init_table(list, size >> PAGE_SHIFT);
+	sg_init_table(list, DIV_ROUND_UP(size, PAGE_SIZE));
 	for (u32 left = size; left; sg++, segments++) {
 		sg_dma_address(sg) = segments->addr + skip;
 		sg_dma_len(sg) = min(segments->length - skip, left);
@@ -572,17 +574,17 @@ int svcrdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 	return ib_post_send(qp, wr, bad);
 }
 
-u64 svcrdma_helper_ib_dma_map_page(struct ib_device *dev, struct page *page,
-				   bool to_device)
+/* The values of Direction in rust/rdma/mem/dma.rs. */
+static_assert(DMA_BIDIRECTIONAL == 0 && DMA_TO_DEVICE == 1 && DMA_FROM_DEVICE == 2);
+
+u64 svcrdma_helper_ib_dma_map_page(struct ib_device *dev, struct page *page, int direction)
 {
-	return ib_dma_map_page(dev, page, 0, PAGE_SIZE,
-			       to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+	return ib_dma_map_page(dev, page, 0, PAGE_SIZE, direction);
 }
 
-void svcrdma_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, bool to_device)
+void svcrdma_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, int direction)
 {
-	ib_dma_unmap_page(dev, addr, PAGE_SIZE,
-			  to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+	ib_dma_unmap_page(dev, addr, PAGE_SIZE, direction);
 }
 
 int svcrdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
@@ -639,7 +641,7 @@ static u32 list_pages(struct page *const *pages, u32 count, u32 most, struct sca
 }
 
 static noinline u32 dma_map_pages(struct ib_pd *pd, struct page *const *pages, u32 count,
-				  bool to_device, struct ib_sge *segments,
+				  int direction, struct ib_sge *segments,
 				  struct scatterlist *list, u32 *entries)
 {
 	struct ib_device *dev = pd->device;
@@ -648,7 +650,7 @@ static noinline u32 dma_map_pages(struct ib_pd *pd, struct page *const *pages, u
 			    dma_max_mapping_size(dev->dma_device));
 	u32 used = list_pages(pages, count, max(most >> PAGE_SHIFT, 1), list);
 
-	count = ib_dma_map_sg(dev, list, used, to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+	count = ib_dma_map_sg(dev, list, used, direction);
 	*entries = count ? used : 0;
 	for (u32 i = 0; i < count; i++) {
 		segments[i].addr = sg_dma_address(&list[i]);
@@ -664,19 +666,19 @@ static noinline u32 dma_map_pages(struct ib_pd *pd, struct page *const *pages, u
  * entries of list that have to be unmapped. Both arrays have an entry for each page.
  */
 u32 svcrdma_helper_ib_dma_map_pages(struct ib_pd *pd, struct page *const *pages, u32 count,
-				    bool to_device, struct ib_sge *segments,
+				    int direction, struct ib_sge *segments,
 				    struct scatterlist *list, u32 *entries)
 {
 	if (!ib_uses_virt_dma(pd->device))
-		return dma_map_pages(pd, pages, count, to_device, segments, list, entries);
+		return dma_map_pages(pd, pages, count, direction, segments, list, entries);
 	*entries = 0;
 	return virt_map_pages(pd, pages, count, segments);
 }
 
 void svcrdma_helper_ib_dma_unmap_pages(struct ib_pd *pd, struct scatterlist *list, u32 entries,
-				       bool to_device)
+				       int direction)
 {
-	ib_dma_unmap_sg(pd->device, list, entries, to_device ? DMA_TO_DEVICE : DMA_FROM_DEVICE);
+	ib_dma_unmap_sg(pd->device, list, entries, direction);
 }
 
 /* Unmaps without a sync, which could overwrite what the CPU has written to the page. */

@@ -36,6 +36,11 @@ use svcrdma_proto::source::{
     Path, //
 };
 
+pub use crate::connect::{
+    Reads,
+    Request, //
+};
+
 /// The RNR timer (receiver not ready): a peer whose message found no posted Receive sends it again
 /// after 655 ms, the longest timer of the InfiniBand specification.
 ///
@@ -88,36 +93,6 @@ pub enum Event {
     AddressGone(u32),
     /// The device is being removed. Its removal waits until the id is destroyed.
     DeviceRemoval,
-}
-
-/// The parameters of a connect request, valid while its handler runs.
-pub struct Request<'a> {
-    /// The private data of the peer. Connection managers pad it with zeros.
-    pub private: &'a [u8],
-    /// RDMA Reads that the peer serves at a time.
-    pub reads: u8,
-}
-
-impl<'a> Request<'a> {
-    /// # Safety
-    ///
-    /// - `param` belongs to a connect request.
-    /// - For `'a`, `param` and its private data are valid, and nobody changes them.
-    unsafe fn from_raw(param: *const bindings::rdma_conn_param) -> Self {
-        // SAFETY: By the safety requirements of this function.
-        let (data, len) = unsafe { ((*param).private_data, (*param).private_data_len) };
-        let private = if data.is_null() {
-            &[]
-        } else {
-            // SAFETY: By the safety requirements of this function there are `len` bytes at `data`.
-            unsafe { core::slice::from_raw_parts(data.cast::<u8>(), usize::from(len)) }
-        };
-        Self {
-            private,
-            // SAFETY: By the safety requirements of this function.
-            reads: unsafe { (*param).initiator_depth },
-        }
-    }
 }
 
 /// The id of a connect request, during its handler.
@@ -289,8 +264,8 @@ impl<E: Events> CmId<E> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads to the peer run
-    /// at a time. The id must have a queue pair. Messages of the peer may arrive before this
+    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads run at a time: a
+    /// number, or [`Reads`] of a ULP that exposes memory. The id must have a queue pair. Messages of the peer may arrive before this
     /// returns. May sleep; must not be called in a handler of this id.
     ///
     /// A peer whose message finds no posted Receive repeats it after 655 ms, as often as the peer has
@@ -299,11 +274,13 @@ impl<E: Events> CmId<E> {
     /// # Errors
     ///
     /// `EINVAL` if `private` is too long, or the RDMA core's error.
-    pub fn accept(&self, private: &[u8], reads: u8) -> Result {
+    pub fn accept(&self, private: &[u8], reads: impl Into<Reads>) -> Result {
+        let reads = reads.into();
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = private.as_ptr().cast();
         param.private_data_len = u8::try_from(private.len()).map_err(|_| EINVAL)?;
-        param.initiator_depth = reads;
+        param.initiator_depth = reads.issued;
+        param.responder_resources = reads.served;
         param.rnr_retry_count = 7;
         // iWARP has no such timer.
         // SAFETY: The id is live by the type invariant; its queue pair type is RC.

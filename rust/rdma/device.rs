@@ -10,7 +10,13 @@ use kernel::{
     fmt,
     prelude::*,
     str::CStr,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
+        Arc, //
+    },
 };
 
 /// The properties of a device that bound the sizes of its objects (`struct ib_device_attr` and
@@ -152,14 +158,20 @@ impl Drop for Registered {
 /// count in different places: [`Pd::handle`] makes another value for the same protection domain,
 /// with a reference count of its own.
 ///
+/// All connections of a protection domain reach each other's registered memory, if their peers know
+/// key and address. So memory is [exposed](crate::mem::exposure::Exposure) only in a protection domain
+/// that has one connection, which [`Pd::for_connection`] makes.
+///
 /// # Invariants
 ///
 /// `pd` is a live protection domain of `device`. It belongs to `owner`, or to this value if that is
-/// `None`.
+/// `None`. If there is a `claim`, at most one queue pair was made in it.
 pub struct Pd {
     pd: NonNull<bindings::ib_pd>,
     device: Registered,
     owner: Option<Arc<Pd>>,
+    /// For a protection domain of one connection: true once a queue pair was made. Its owner's counts.
+    claim: Option<AtomicFlag>,
 }
 
 // SAFETY: Verbs may be called on any thread.
@@ -174,6 +186,16 @@ impl Pd {
     ///
     /// `ENODEV` if the device is being removed, `ENOMEM`, or the driver's error.
     pub fn new(device: &IbDevice) -> Result<Arc<Self>> {
+        Self::with_claim(device, None)
+    }
+
+    /// Allocates a protection domain in which one queue pair can be made, and memory can be
+    /// [exposed](crate::mem::exposure::Exposure). Contexts and errors are those of [`Self::new`].
+    pub fn for_connection(device: &IbDevice) -> Result<Arc<Self>> {
+        Self::with_claim(device, Some(AtomicFlag::new(false)))
+    }
+
+    fn with_claim(device: &IbDevice, claim: Option<AtomicFlag>) -> Result<Arc<Self>> {
         let device = Registered::hold(device)?;
         // SAFETY: `device` keeps the device registered.
         let pd = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.0.as_ptr()) })?;
@@ -182,6 +204,7 @@ impl Pd {
             pd: NonNull::new(pd).ok_or(ENOMEM)?,
             device,
             owner: None,
+            claim,
         };
         Ok(Arc::new(pd, GFP_KERNEL)?)
     }
@@ -197,8 +220,25 @@ impl Pd {
             pd: self.pd,
             device: Registered::hold(&self.device.0)?,
             owner: Some(self.owner.as_ref().unwrap_or(self).clone()),
+            claim: None,
         };
         Ok(Arc::new(handle, GFP_KERNEL)?)
+    }
+
+    /// Returns the claim of a protection domain of one connection.
+    fn claim(&self) -> Option<&AtomicFlag> {
+        self.owner.as_deref().unwrap_or(self).claim.as_ref()
+    }
+
+    /// Returns true if the protection domain is for one connection.
+    pub(super) fn is_for_connection(&self) -> bool {
+        self.claim().is_some()
+    }
+
+    /// Returns true if a queue pair may be made. If the protection domain is for one connection, it is
+    /// true once.
+    pub(super) fn claim_for_queue_pair(&self) -> bool {
+        self.claim().is_none_or(|claim| !claim.xchg(true, Relaxed))
     }
 
     /// Returns true if `other` is a handle of the same protection domain.

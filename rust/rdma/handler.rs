@@ -102,9 +102,20 @@ pub trait Handler: Send + Sync + Sized + 'static {
     /// Handles a message that has arrived.
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<Self::Call>);
 
-    /// Handles a successful Receive that was not completed by a plain Send. Its buffer is posted
-    /// again.
+    /// Handles a successful Receive that was not completed by a plain Send, unless
+    /// [`Self::invalidated`] does. Its buffer is posted again.
     fn unfit(this: ArcBorrow<'_, Self>, what: Unfit);
+
+    /// Handles the message of a Send With Invalidate that names `key`. The default drops the message
+    /// and calls [`Self::unfit`].
+    ///
+    /// The device has invalidated the memory region with this key, so the peer gives the
+    /// [`Exposure`](crate::mem::exposure::Exposure) back that [has the key](crate::mem::exposure::Exposure::has_key).
+    /// The ULP revokes it as any other: the peer may have named the key of something else.
+    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<Self::Call>, _key: u32) {
+        drop(receive);
+        Self::unfit(this, Unfit::Invalidation);
+    }
 
     /// Handles a Receive that has failed or was flushed. No Receive is posted to this queue pair
     /// any more; the ULP tears the connection down.

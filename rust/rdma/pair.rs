@@ -146,15 +146,22 @@ impl<H: Handler> Pair<H> {
             pool.close();
             drop(receive);
             H::receive_failed(handler, status);
-        } else if let Some(what) = Unfit::of(opcode, flags) {
-            drop(receive);
-            H::unfit(handler, what);
-        } else {
-            // SAFETY: `wc` is valid. The device has written these bytes to the buffer; those of an
-            // RDMA Write with immediate data, which is not handled here, would be elsewhere.
-            receive.set_len(unsafe { (*wc).byte_len } as usize);
-            H::received(handler, receive);
+            return;
         }
+        let unfit = Unfit::of(opcode, flags);
+        if let Some(what @ Unfit::Immediate) = unfit {
+            drop(receive);
+            return H::unfit(handler, what);
+        }
+        // SAFETY: `wc` is valid. The device has written these bytes to the buffer; those of an RDMA
+        // Write with immediate data, which is not handled here, would be elsewhere.
+        receive.set_len(unsafe { (*wc).byte_len } as usize);
+        if unfit.is_some() {
+            // SAFETY: `wc` is valid, and its flags say that this is the variant of the union.
+            let key = unsafe { *(*wc).ex.invalidate_rkey };
+            return H::invalidated(handler, receive, key);
+        }
+        H::received(handler, receive);
     }
 
     /// Calls [`Handler::failed`] if the event is fatal for the queue pair. In any context.

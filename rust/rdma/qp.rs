@@ -130,11 +130,15 @@ impl<H: Handler, E: Events> Qp<H, E> {
     /// An error drops `id`, which rejects the peer.
     ///
     /// - `EINVAL` if the parts do not fit together.
-    /// - `EBUSY` if another queue pair has taken the Receive pool.
+    /// - `EBUSY` if another queue pair has taken the Receive pool, or a protection domain that is
+    ///   [for one connection](Pd::for_connection).
     /// - `ENOMEM`, or the driver's error.
     pub fn new(id: CmId<E>, context: Arc<H>, parts: Parts<'_, H>) -> Result<Self> {
         if !parts.are_fit() {
             return Err(EINVAL);
+        }
+        if !parts.pd.claim_for_queue_pair() {
+            return Err(EBUSY);
         }
         let slots = Pair::<H>::new_slots(parts.depth as usize, &context)?;
         let (send_drain, receive_drain) = (Some(Drain::new()?), Some(Drain::new()?));

@@ -338,21 +338,29 @@ impl Stream {
         });
     }
 
+    /// Copies the stream from byte `at` on to `bytes`. Returns the number of copied bytes, which is
+    /// smaller at the end of the stream, and 0 if the stream is not fresh.
+    #[inline]
+    pub fn read(&mut self, at: usize, bytes: &mut [u8]) -> usize {
+        let mut copied = 0;
+        self.for_each_piece(at..at.saturating_add(bytes.len()), |from, done, len| {
+            if let Some(to) = bytes.get_mut(done..).and_then(|rest| rest.get_mut(..len)) {
+                // SAFETY: `for_each_piece` promises that `from` is valid for reads of `len` bytes;
+                // the page comes from C, so Rust treats them as initialised. The page belongs to this
+                // stream, so it does not overlap with `bytes`.
+                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), len) };
+                copied = done.saturating_add(len);
+            }
+        });
+        copied
+    }
+
     /// Returns the big-endian word at byte `at` of the stream. Returns `None` beyond the end of the
     /// stream, or if the stream is not fresh.
     #[inline]
     pub fn word(&mut self, at: usize) -> Option<u32> {
         let mut bytes = [0; 4];
-        let mut copied = 0;
-        self.for_each_piece(at..at.saturating_add(bytes.len()), |from, done, len| {
-            if let Some(to) = bytes.get_mut(done..).and_then(|rest| rest.get_mut(..len)) {
-                // SAFETY: `for_each_piece` promises that `from` is valid for reads of `len` bytes;
-                // the page comes from C, so Rust treats them as initialised. `to` has `len` bytes
-                // on the stack, so it does not overlap with a page.
-                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), len) };
-                copied = done.saturating_add(len);
-            }
-        });
+        let copied = self.read(at, &mut bytes);
         (copied == bytes.len()).then(|| u32::from_be_bytes(bytes))
     }
 

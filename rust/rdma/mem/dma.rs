@@ -8,13 +8,24 @@ use crate::device::Pd;
 use kernel::prelude::*;
 use support::page::FreshPage;
 
-/// The direction of a DMA transfer.
+/// The direction of a DMA transfer (`enum dma_data_direction`).
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum Direction {
-    /// The device reads the memory: RDMA Write and Send.
-    ToDevice,
-    /// The device writes the memory: RDMA Read and Receive.
-    FromDevice,
+    /// The device reads and writes the memory: memory that a peer may read and write.
+    Both = 0,
+    /// The device reads the memory: RDMA Write, Send, and memory that a peer may read.
+    ToDevice = 1,
+    /// The device writes the memory: RDMA Read, Receive, and memory that a peer may write.
+    FromDevice = 2,
+}
+
+impl Direction {
+    /// Returns true if the device writes the memory.
+    #[inline]
+    pub(crate) fn is_written(self) -> bool {
+        self != Self::ToDevice
+    }
 }
 
 /// Maps a whole page for the device of `pd`. Returns the DMA address. Does not sleep.
@@ -28,11 +39,12 @@ pub enum Direction {
 /// Until [`unmap_page`]:
 ///
 /// - `page` stays valid.
-/// - With [`Direction::FromDevice`], nobody else uses the page.
+/// - Unless the direction is [`Direction::ToDevice`], nobody else uses the page.
 pub(crate) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -> Result<u64> {
-    let to_device = direction == Direction::ToDevice;
+    // CAST: The discriminant is that of `enum dma_data_direction`.
+    let direction = direction as c_int;
     // SAFETY: `pd` holds the device; the page by the safety requirements of this function.
-    let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), to_device) };
+    let addr = unsafe { bindings::ib_dma_map_page(pd.device_ptr(), page.as_ptr(), direction) };
     // SAFETY: `pd` holds the device.
     match unsafe { bindings::ib_dma_mapping_error(pd.device_ptr(), addr) } {
         0 => Ok(addr),
@@ -47,7 +59,8 @@ pub(crate) unsafe fn map_page(pd: &Pd, page: &FreshPage, direction: Direction) -
 /// - `addr` comes from [`map_page`] with the same `pd` and `direction`, and is not unmapped yet.
 /// - No posted work request names `addr`.
 pub(crate) unsafe fn unmap_page(pd: &Pd, addr: u64, direction: Direction) {
-    let to_device = direction == Direction::ToDevice;
+    // CAST: The discriminant is that of `enum dma_data_direction`.
+    let direction = direction as c_int;
     // SAFETY: `pd` holds the device; the rest by the safety requirements of this function.
-    unsafe { bindings::ib_dma_unmap_page(pd.device_ptr(), addr, to_device) };
+    unsafe { bindings::ib_dma_unmap_page(pd.device_ptr(), addr, direction) };
 }

@@ -137,7 +137,7 @@ impl Mapping {
     ///
     /// - Nothing is mapped.
     /// - Until [`Self::unmap`] the pages stay valid.
-    /// - With [`Direction::FromDevice`], nobody else uses the pages until then.
+    /// - Unless the direction is [`Direction::ToDevice`], nobody else uses the pages until then.
     pub(crate) unsafe fn map(
         &mut self,
         pd: Arc<Pd>,
@@ -149,13 +149,13 @@ impl Mapping {
         }
         // SAFETY: `pd` is live, the pages are valid by the safety requirements of this function,
         // and the arrays have room for an entry for each of them.
-        // CAST: At most `MAX_PAGES`.
+        // CAST: At most `MAX_PAGES`. The discriminant is that of `enum dma_data_direction`.
         let count = unsafe {
             bindings::ib_dma_map_pages(
                 pd.as_ptr(),
                 pages.as_ptr(),
                 pages.len() as u32,
-                direction == Direction::ToDevice,
+                direction as c_int,
                 self.segments.as_mut_ptr(),
                 self.list.as_mut_ptr(),
                 &mut self.entries,
@@ -192,15 +192,15 @@ impl Mapping {
         self.pages = 0;
         let entries = core::mem::take(&mut self.entries);
         if entries > 0 {
-            let to_device = direction == Direction::ToDevice;
             // SAFETY: By the type invariant the entries were mapped for `pd` and in this direction.
             // Work requests do not name them by the safety requirements of this function.
+            // CAST: The discriminant is that of `enum dma_data_direction`.
             unsafe {
                 bindings::ib_dma_unmap_pages(
                     pd.as_ptr(),
                     self.list.as_mut_ptr(),
                     entries,
-                    to_device,
+                    direction as c_int,
                 )
             };
         }

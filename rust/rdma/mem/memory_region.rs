@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: registered memory for RDMA Reads.
+//! Memory regions: registered memory, for RDMA Reads and for exposures.
 //!
 //! Some devices, those of iWARP among them, take only registered memory as the sink of an RDMA
 //! Read. The peer learns the key of that memory (RFC 5040: Data Sink STag) and could write to it by
@@ -16,6 +16,9 @@
 //! - A peer that guesses the key alone can invalidate the memory region. The next key differs from
 //!   the last one in its low 8 bits only (`ib_inc_rkey`). So a memory region that was used for one
 //!   connection is never used for another ([`MemoryRegion::user`]).
+//!
+//! The memory region of an [`Exposure`](crate::mem::exposure::Exposure) is valid from one piece of work
+//! to another one, and belongs to a protection domain of one connection.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -52,7 +55,7 @@ const _: () = assert!(MAX_PAGES as usize <= u32::MAX as usize / PAGE_SIZE);
 pub struct Kind {
     /// Pages of an MR.
     pages: u32,
-    /// Access rights of an MR, a set of `IB_ACCESS_...` flags.
+    /// Access rights of an MR that RDMA Reads fill, a set of `IB_ACCESS_...` flags.
     access: u32,
 }
 
@@ -113,7 +116,7 @@ impl Drop for Mr {
     }
 }
 
-/// Memory that can be registered for the pages of one Call: one or several MRs.
+/// Memory that can be registered for the pages of one Call or one exposure: one or several MRs.
 ///
 /// The owner gives it to a [`PageRegion`](crate::mem::page_region::PageRegion), and takes it back. It is
 /// not `Sync`: while its work is in a [`SendQueue`](crate::send::queue::SendQueue), the lock of that
@@ -132,7 +135,8 @@ pub struct MemoryRegion {
     pages: usize,
     /// Scatter list that passes addresses to the RDMA core; one entry for each page of an MR.
     list: KVec<bindings::scatterlist>,
-    access: u32,
+    /// Access rights of an MR that RDMA Reads fill.
+    sink_access: u32,
     /// The number of the connection that the memory region is reserved for.
     user: Option<u64>,
     /// True once the registration of an MR was built.
@@ -176,7 +180,7 @@ impl MemoryRegion {
             room: pages,
             pages: each as usize,
             list,
-            access: kind.access,
+            sink_access: kind.access,
             user: None,
             is_known: Cell::new(false),
             registered: Cell::new(0),
@@ -212,30 +216,31 @@ impl MemoryRegion {
         self.room
     }
 
-    /// Maps the memory of `mapping` into the MRs, which get new keys and new addresses. Does not
-    /// sleep.
+    /// Maps the first `len` bytes of `mapping` into the MRs, which get new keys and new addresses. Does
+    /// not sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are too many pages, if an MR may be valid, if the pages are not mapped for
-    /// RDMA Reads and the same protection domain, or if the driver does not take the pages.
-    pub(crate) fn map(&mut self, mapping: &Mapping) -> Result {
-        let mut left = mapping.pages();
-        let is_sink = mapping.is_for(&self.pd, Direction::FromDevice);
-        if !self.is_idle() || !is_sink || left > self.capacity() {
+    /// `EINVAL` if `len` is 0 or more bytes than there are, if there are too many pages, if an MR may be
+    /// valid, if the pages are not mapped in this direction and for the same protection domain, or if
+    /// the driver does not take the pages.
+    pub(crate) fn map(&mut self, mapping: &Mapping, direction: Direction, len: usize) -> Result {
+        let most = mapping.pages().min(self.capacity());
+        let fits = len > 0 && len <= most.saturating_mul(PAGE_SIZE);
+        if !self.is_idle() || !mapping.is_for(&self.pd, direction) || !fits {
             return Err(EINVAL);
         }
+        let mut left = len;
         let (mut rest, mut skip) = (mapping.segments(), 0);
         for mr in &self.mrs {
-            let count = left.min(self.pages);
-            if count == 0 {
+            // CAST: At most `MAX_PAGES` pages.
+            let size = left.min(self.size()) as u32;
+            if size == 0 {
                 break;
             }
-            // CAST: At most `MAX_PAGES` pages.
-            let size = count.saturating_mul(PAGE_SIZE) as u32;
             // SAFETY: The MR is live and, as the memory region is idle, not valid. `list` has an
             // entry for each of its pages. `behind` has made `skip` less than the first segment.
-            // The segments have `left` pages from there on by the invariant of `Mapping`.
+            // The segments have `left` bytes from there on by the invariant of `Mapping`.
             let is_mapped = unsafe {
                 bindings::mr_put(
                     mr.0.as_ptr(),
@@ -250,7 +255,7 @@ impl MemoryRegion {
                 return Err(EINVAL);
             }
             (rest, skip) = behind(rest, skip.saturating_add(size));
-            left = left.saturating_sub(count);
+            left = left.saturating_sub(size as usize);
         }
         Ok(())
     }
@@ -261,8 +266,14 @@ impl MemoryRegion {
         self.registered.get() >= mrs_for(pages, self.pages)
     }
 
-    /// Returns the work request that registers the next MR. The caller adds it to a chain.
-    pub(crate) fn next_registration(&self) -> Option<bindings::ib_reg_wr> {
+    /// Returns the access rights of an MR that RDMA Reads fill.
+    pub(crate) fn sink_access(&self) -> u32 {
+        self.sink_access
+    }
+
+    /// Returns the work request that registers the next MR with these access rights. The caller adds
+    /// it to a chain.
+    pub(crate) fn next_registration(&self, access: u32) -> Option<bindings::ib_reg_wr> {
         let registered = self.registered.get();
         let mr = self.mrs.get(registered)?;
         let mut wr: bindings::ib_reg_wr = crate::zeroed();
@@ -270,7 +281,7 @@ impl MemoryRegion {
         wr.mr = mr.0.as_ptr();
         wr.key = mr.key();
         // CAST: A set of flags.
-        wr.access = self.access as c_int;
+        wr.access = access as c_int;
         self.registered.set(registered.saturating_add(1));
         self.is_known.set(true);
         Some(wr)
@@ -296,7 +307,7 @@ impl MemoryRegion {
     /// Returns the DMA address, the length and the key of the beginning of `range`, in bytes of all
     /// pages. The length ends with the MR. `None` if the registration of the MR was not built.
     pub(crate) fn find(&self, range: Range<usize>) -> Option<(u64, usize, u32)> {
-        let size = self.pages.checked_mul(PAGE_SIZE)?;
+        let size = self.size();
         let (index, offset) = (
             range.start.checked_div(size)?,
             range.start.checked_rem(size)?,
@@ -305,6 +316,24 @@ impl MemoryRegion {
         let len = range.end.saturating_sub(range.start);
         let len = len.min(size.saturating_sub(offset));
         Some((mr.start().wrapping_add(offset as u64), len, mr.key()))
+    }
+
+    /// Returns the addresses, the lengths and the keys of the MRs that the first `len` bytes are mapped
+    /// into.
+    pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = (u64, u32, u32)> + '_ {
+        let size = self.size();
+        let starts = (0..len).step_by(size.max(1));
+        Iterator::zip(self.mrs.iter(), starts).map(move |(mr, start)| {
+            // CAST: At most the bytes of an MR.
+            let len = len.saturating_sub(start).min(size) as u32;
+            (mr.start(), len, mr.key())
+        })
+    }
+
+    /// Returns the bytes of each MR.
+    fn size(&self) -> usize {
+        // At most `MAX_PAGES`.
+        self.pages.saturating_mul(PAGE_SIZE)
     }
 
     /// Returns true if no MR may be valid.

@@ -12,14 +12,25 @@ use crate::{
             Mapping,
             Run, //
         },
-        memory_region::MemoryRegion, //
+        memory_region::{
+            Kind,
+            MemoryRegion, //
+        },
     },
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use support::stream::Stream;
+use support::{
+    compat,
+    page::{
+        Effort,
+        FreshPage,
+        PAGE_SIZE, //
+    },
+    stream::Stream, //
+};
 
 /// A byte stream over pages, with the DMA mapping of the pages.
 ///
@@ -35,7 +46,7 @@ use support::stream::Stream;
 pub struct PageRegion {
     stream: Stream,
     mapping: Mapping,
-    /// Registered memory that RDMA Reads use as their sink.
+    /// Registered memory: the sink of RDMA Reads, or what a peer may use.
     memory_region: Option<KBox<MemoryRegion>>,
 }
 
@@ -54,6 +65,28 @@ impl PageRegion {
             memory_region: None,
         }? Error);
         KBox::init(this, GFP_KERNEL)
+    }
+
+    /// Allocates a page region of `pages` zeroed pages, with what an
+    /// [`Exposure`](crate::mem::exposure::Exposure) on the connection of `pd` needs. The stream has
+    /// all bytes of the pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if the device cannot register memory by work requests, `ENOMEM`, or the driver's
+    /// error.
+    pub fn for_exposure(pd: &Arc<Pd>, pages: usize) -> Result<KBox<Self>> {
+        let kind = Kind::new(&pd.device().limits()).ok_or_else(compat::eopnotsupp)?;
+        let mut this = Self::with_capacity(pages)?;
+        this.memory_region = Some(MemoryRegion::new(pd, kind, pages)?);
+        for _ in 0..pages {
+            let page = FreshPage::new(Effort::Full)?;
+            this.stream.push(page).map_err(|_| ENOMEM)?;
+        }
+        let len = pages.saturating_mul(PAGE_SIZE);
+        this.stream.lay_flat(len);
+        this.stream.zero(0, len);
+        Ok(this)
     }
 
     /// Returns the number of pages that there is room for.
@@ -115,22 +148,53 @@ impl PageRegion {
     /// Nothing is mapped after an error.
     ///
     /// - `ENOMEM` if a page cannot be mapped, for example because the IOMMU has no address left.
-    /// - `EINVAL` with [`Direction::FromDevice`] if others may use the pages (they are not fresh),
-    ///   or if the memory region does not take them.
+    /// - `EINVAL` unless the direction is [`Direction::ToDevice`] if others may use the pages (they
+    ///   are not fresh), or if the memory region does not take them.
     pub fn map(&mut self, pd: Arc<Pd>, direction: Direction) -> Result {
+        self.map_pages(pd, direction)?;
+        let len = self.mapping.pages().saturating_mul(PAGE_SIZE);
+        let registered = match (&mut self.memory_region, direction) {
+            (Some(memory_region), Direction::FromDevice) => {
+                memory_region.map(&self.mapping, direction, len)
+            }
+            _ => Ok(()),
+        };
+        registered.inspect_err(|_| self.unmap())
+    }
+
+    /// Maps all pages for the device of `pd`, and their first `len` bytes into the memory region. The
+    /// context and the errors are those of [`Self::map`]; `EINVAL` also if there is no memory region.
+    pub(crate) fn map_exposed(&mut self, pd: &Arc<Pd>, direction: Direction, len: usize) -> Result {
+        self.map_pages(pd.clone(), direction)?;
+        let registered = match &mut self.memory_region {
+            Some(memory_region) => memory_region.map(&self.mapping, direction, len),
+            None => Err(EINVAL),
+        };
+        registered.inspect_err(|_| self.unmap())
+    }
+
+    /// Maps all pages, and none into the memory region. See [`Self::map`].
+    fn map_pages(&mut self, pd: Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
-        if direction == Direction::FromDevice && !self.stream.is_fresh() {
+        if direction.is_written() && !self.stream.is_fresh() {
             return Err(EINVAL);
         }
         // SAFETY: Nothing is mapped. The stream keeps its pages until they are unmapped, because
         // `stream_mut` unmaps them. Nobody else uses a fresh page, and those that the device writes
         // are fresh.
-        unsafe { self.mapping.map(pd, self.stream.pages(), direction)? };
-        let registered = match (&mut self.memory_region, direction) {
-            (Some(memory_region), Direction::FromDevice) => memory_region.map(&self.mapping),
-            _ => Ok(()),
-        };
-        registered.inspect_err(|_| self.unmap())
+        unsafe { self.mapping.map(pd, self.stream.pages(), direction) }
+    }
+
+    /// Returns the memory region of an exposure.
+    pub(crate) fn memory_region_for_exposure(&self) -> Option<&MemoryRegion> {
+        self.memory_region.as_deref()
+    }
+
+    /// Returns the memory region of an exposure, if the pages are mapped for `pd` and in this
+    /// direction.
+    pub(crate) fn exposed(&self, pd: &Arc<Pd>, direction: Direction) -> Option<&MemoryRegion> {
+        let is_mapped = self.mapping.is_for(pd, direction);
+        self.memory_region.as_deref().filter(|_| is_mapped)
     }
 
     /// Maps all pages as [`Self::map`] does, unless they are mapped. Returns false if they are mapped
@@ -147,7 +211,7 @@ impl PageRegion {
     /// Unmaps the pages: the device does not access them any more. Does nothing if they are not
     /// mapped.
     ///
-    /// Sleeps if the page region has registered memory and RDMA Reads into it have not completed
+    /// Sleeps if the page region has registered memory whose invalidation has not completed
     /// successfully: the memory region is then destroyed. Otherwise it may be called in any process
     /// context.
     #[inline]
@@ -165,7 +229,7 @@ impl PageRegion {
                 .take_if(|memory_region| !memory_region.is_idle()),
         );
         // SAFETY: No posted work names the memory: posted work is borrowed, and this function has
-        // the region exclusively.
+        // the region exclusively. No peer reaches it, as no MR is valid any more.
         unsafe { self.mapping.unmap() };
     }
 

@@ -11,6 +11,11 @@
 use crate::{
     mem::{
         dma::Direction,
+        exposure::{
+            Access,
+            Exposure, //
+        },
+        memory_region::MemoryRegion,
         page_region::PageRegion, //
     },
     send::{
@@ -121,17 +126,76 @@ impl<'b, 'm> Chain<'b, 'm> {
         if !self.claim.take(memory_region) {
             return false;
         }
+        let access = memory_region.sink_access();
         while !memory_region.is_registered(pages) {
-            if self.len() >= room || self.is_full() {
+            if !self.add_registration(memory_region, access, room) {
                 return false;
             }
-            let Some(wr) = memory_region.next_registration() else {
-                return false;
-            };
             self.claim.on_registration();
-            let start = self.buffers.start();
-            self.buffers.add(Request::reg(wr), start);
         }
+        true
+    }
+
+    /// Registers the memory of `exposure`: the peer may use it as soon as the device has executed the
+    /// work requests, before they complete. Adds work requests until the chain has `room` of them. A
+    /// message behind them may name the segments.
+    ///
+    /// Returns true if all of it is registered, by this chain and earlier ones. Otherwise the caller
+    /// calls this again with a later chain. Returns false for ever if the exposure is of another
+    /// connection, or once [`Self::revoke`] was called for it.
+    #[must_use]
+    pub fn expose<A: Access>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
+        let memory_region = exposure.memory_region(self.buffers.pd());
+        let Some(memory_region) = memory_region.filter(|_| !exposure.is_ending()) else {
+            return false;
+        };
+        while !memory_region.is_registered(exposure.pages()) {
+            if !self.add_registration(memory_region, A::FLAGS, room) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Invalidates the memory of `exposure`. Adds work requests until the chain has `room` of them. The
+    /// peer cannot reach the memory any more when the work has completed, and
+    /// [`Exposure::into_region`] returns the pages then.
+    ///
+    /// Returns true if all of it is invalidated, by this chain and earlier ones of the same work, or if
+    /// nothing is registered. Otherwise the caller calls this again with a later chain. Returns false
+    /// for ever if the exposure is of another connection, or if the work revokes another exposure or
+    /// reads into registered memory.
+    #[must_use]
+    pub fn revoke<A: Access>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
+        let Some(memory_region) = exposure.memory_region(self.buffers.pd()) else {
+            return false;
+        };
+        if memory_region.is_idle() {
+            return true;
+        }
+        exposure.end();
+        if !self.claim.take_exposed(memory_region) {
+            return false;
+        }
+        self.add_invalidations(memory_region, room, 0)
+    }
+
+    /// Adds a work request that registers the next MR of `memory_region`. Returns false if the chain
+    /// has `room` work requests or is full, or if there is no MR left.
+    fn add_registration(
+        &mut self,
+        memory_region: &'m MemoryRegion,
+        access: u32,
+        room: usize,
+    ) -> bool {
+        if self.len() >= room || self.is_full() {
+            return false;
+        }
+        let Some(wr) = memory_region.next_registration(access) else {
+            return false;
+        };
+        let start = self.buffers.start();
+        self.buffers.add(Request::reg(wr), start);
         true
     }
 
@@ -149,6 +213,20 @@ impl<'b, 'm> Chain<'b, 'm> {
         if !self.claim.take(memory_region) {
             return false;
         }
+        // CAST: A flag.
+        let fence = bindings::ib_send_flags_IB_SEND_FENCE as c_int;
+        self.add_invalidations(memory_region, room, fence)
+    }
+
+    /// Adds work requests that invalidate the MRs of `memory_region`, which the work has claimed, until
+    /// the chain has `room` of them. The first one for the memory region has the flags `first`. Returns
+    /// true if all MRs are invalidated, by this chain and earlier ones of the same work.
+    fn add_invalidations(
+        &mut self,
+        memory_region: &'m MemoryRegion,
+        room: usize,
+        first: c_int,
+    ) -> bool {
         while !memory_region.is_invalidated() {
             if self.len() >= room || self.is_full() {
                 return false;
@@ -159,7 +237,7 @@ impl<'b, 'm> Chain<'b, 'm> {
             let mut wr = Request::new(bindings::ib_wr_opcode_IB_WR_LOCAL_INV);
             wr.common().ex.invalidate_rkey = ManuallyDrop::new(next.key);
             if next.is_first {
-                wr.common().send_flags = bindings::ib_send_flags_IB_SEND_FENCE as c_int;
+                wr.common().send_flags = first;
             }
             let start = self.buffers.start();
             self.buffers.add(wr, start);

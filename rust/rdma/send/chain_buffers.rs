@@ -263,11 +263,13 @@ impl ChainBuffers {
         direction: Direction,
         range: Range<usize>,
     ) -> Entries {
-        let room = match direction {
-            Direction::ToDevice => self.max_sge,
-            Direction::FromDevice => self.max_read_sge,
+        let is_sink = direction == Direction::FromDevice;
+        let room = if is_sink {
+            self.max_read_sge
+        } else {
+            self.max_sge
         };
-        if direction == Direction::FromDevice {
+        if is_sink {
             if let Some((memory_region, _)) = page_region.memory_region(&self.pd) {
                 return self.registered(memory_region, range);
             }

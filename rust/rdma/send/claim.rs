@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Claims: which work uses a memory region.
+//! Claims: which work invalidates a memory region.
 
 use crate::mem::memory_region::MemoryRegion;
 use core::ptr::NonNull;
@@ -14,7 +14,8 @@ use core::ptr::NonNull;
 /// # Invariants
 ///
 /// - The memory region is borrowed by the chains of the work that the claim belongs to.
-/// - If `is_invalidated`, the chains of the work invalidate each MR that they register.
+/// - If `is_invalidated`, the chains of the work invalidate each MR that they register, and each MR of
+///   an exposure that they revoke.
 pub(crate) struct Claim {
     memory_region: Option<NonNull<MemoryRegion>>,
     is_invalidated: bool,
@@ -42,6 +43,18 @@ impl Claim {
         if self.memory_region.is_none() && memory_region.is_idle() {
             // INVARIANT: The caller's chain borrows the memory region. No MR of it is registered.
             self.memory_region = Some(this);
+        }
+        self.memory_region == Some(this)
+    }
+
+    /// Claims `memory_region` of an exposure, which other work has registered, to invalidate it.
+    /// Returns false if the work has claimed another memory region.
+    pub(crate) fn take_exposed(&mut self, memory_region: &MemoryRegion) -> bool {
+        let this = NonNull::from(memory_region);
+        if self.memory_region.is_none() {
+            // INVARIANT: The caller's chain borrows the memory region. MRs of it are registered.
+            self.memory_region = Some(this);
+            self.is_invalidated = false;
         }
         self.memory_region == Some(this)
     }
@@ -79,7 +92,7 @@ impl Claim {
         // SAFETY: The chains have borrowed the memory region from the work by the type invariant.
         // By the safety requirements of this function the work still owns it.
         let memory_region = unsafe { memory_region.as_ref() };
-        // SAFETY: The chains invalidate each MR that they register, as `is_invalidated`, and the device
+        // SAFETY: The chains invalidate each MR of the memory region, as `is_invalidated`, and the device
         // has executed them by the safety requirements of this function.
         unsafe { memory_region.set_idle() };
     }

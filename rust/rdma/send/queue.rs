@@ -226,6 +226,7 @@ impl<W: Work, H: Handler, E: Events> SendGuard<'_, W, H, E> {
     /// The caller repeats this, under the same acquisition of the lock or another one, until the
     /// completion is spent, and then calls [`Self::resume`].
     #[inline]
+    #[must_use = "dropping the work drops its memory, under the lock"]
     pub fn complete(&mut self, completion: &Completion) -> Option<W> {
         self.inner.complete(completion)
     }

@@ -3,6 +3,7 @@
 //! The command line. Each command has a struct with its options in its own file.
 
 use crate::{
+    bulk::Bulk,
     call::Call,
     conform::Conform,
     echo::Echo,
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     Gateway(Gateway),
     #[command(hide = true)]
+    Bulk(Bulk),
+    #[command(hide = true)]
     Echo(Echo),
     #[command(hide = true)]
     Completion(Completion),
@@ -88,6 +91,7 @@ impl Command {
             Self::Conform(command) => ("conform", command),
             Self::Fuzz(command) => ("fuzz", command),
             Self::Gateway(command) => ("gateway", command),
+            Self::Bulk(command) => ("bulk", command),
             Self::Echo(command) => ("echo", command),
             Self::Completion(command) => ("completion", command),
             Self::Man(command) => ("man", command),

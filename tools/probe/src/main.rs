@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod bulk;
 mod call;
 mod callback;
 mod calls;
@@ -18,6 +19,7 @@ mod conform;
 mod crew;
 mod echo;
 mod error;
+mod expose;
 #[allow(unsafe_code)]
 mod ffi;
 mod fuzz;

@@ -89,6 +89,7 @@ impl Plan {
             max_sge_rd: 1 + sim::below(30) as u32,
             max_cqe: 8192,
             max_qp_init_rd_atom: 16,
+            max_qp_rd_atom: 16,
             num_comp_vectors: 1 + sim::below(2) as u32,
             max_mr_pages: 16 + sim::below(300) as u32,
             mem_mgt_extensions: true,

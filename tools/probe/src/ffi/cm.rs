@@ -47,6 +47,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) private_data: &'a [u8],
     /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
+    /// The number of RDMA Reads that this side may have in flight.
+    pub(crate) own_reads: u8,
     /// The number of times that the server resends when no Receive is posted; 7 means forever.
     pub(crate) rnr_retry: u8,
 }
@@ -168,7 +170,7 @@ impl Id {
             private_data: offer.private_data.as_ptr().cast(),
             private_data_len: len,
             responder_resources: offer.reads,
-            initiator_depth: 0,
+            initiator_depth: offer.own_reads,
             flow_control: 1,
             retry_count: 7,
             rnr_retry_count: offer.rnr_retry,

@@ -89,6 +89,22 @@ pub(crate) enum Wakeup {
     Timeout,
 }
 
+/// The kind of an RDMA operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rdma {
+    /// Reads the server's memory.
+    Read,
+    /// Writes the server's memory.
+    Write,
+}
+
+/// Memory of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
+}
+
 /// The verbs objects of one connection whose address is resolved.
 ///
 /// The connection ends when the endpoint and all memory of it are dropped.
@@ -252,12 +268,30 @@ impl Endpoint {
             Some(_) => bindings::IBV_WR_SEND_WITH_INV,
             None => bindings::IBV_WR_SEND,
         };
-        self.post(id, opcode, Some(sge(region, offset, len)?), key)
+        self.post(id, opcode, Some(sge(region, offset, len)?), key, None)
+    }
+
+    /// Posts an RDMA operation between `remote` and the `len` bytes at `offset` of `region`.
+    pub(crate) fn post_rdma(
+        &self,
+        id: u64,
+        rdma: Rdma,
+        region: &Region,
+        offset: usize,
+        len: usize,
+        remote: Remote,
+    ) -> Result<()> {
+        let opcode = match rdma {
+            Rdma::Read => bindings::IBV_WR_RDMA_READ,
+            Rdma::Write => bindings::IBV_WR_RDMA_WRITE,
+        };
+        let sge = sge(region, offset, len)?;
+        self.post(id, opcode, Some(sge), None, Some(remote))
     }
 
     /// Posts an RDMA Write of no bytes with immediate data.
     pub(crate) fn post_immediate(&self, id: u64) -> Result<()> {
-        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None)
+        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None, None)
     }
 
     /// Posts a work request to the send queue. `sge` must describe memory of a [`Region`].
@@ -267,6 +301,7 @@ impl Endpoint {
         opcode: bindings::ibv_wr_opcode,
         mut sge: Option<bindings::ibv_sge>,
         key: Option<u32>,
+        remote: Option<Remote>,
     ) -> Result<()> {
         let qp = self.qp()?;
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
@@ -276,6 +311,10 @@ impl Endpoint {
         wr.num_sge = i32::from(sge.is_some());
         wr.opcode = opcode;
         wr.__bindgen_anon_1.invalidate_rkey = key.unwrap_or(0);
+        if let Some(Remote { key, addr }) = remote {
+            wr.wr.rdma.remote_addr = addr;
+            wr.wr.rdma.rkey = key;
+        }
         wr.send_flags = bindings::IBV_SEND_SIGNALED;
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.

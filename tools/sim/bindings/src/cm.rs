@@ -23,6 +23,7 @@ pub struct rdma_conn_param {
     pub private_data: *const c_void,
     pub private_data_len: u8,
     pub initiator_depth: u8,
+    pub responder_resources: u8,
     pub rnr_retry_count: u8,
 }
 
@@ -126,6 +127,7 @@ fn handle(id: Ptr<rdma_cm_id>, event: u32, private: &[u8], reads: u8) -> c_int {
         private_data: private.as_ptr().cast(),
         private_data_len: private.len() as u8,
         initiator_depth: reads,
+        responder_resources: 0,
         rnr_retry_count: 7,
     };
     let param = rdma_cm_event_param { conn: &conn };

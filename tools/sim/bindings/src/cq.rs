@@ -3,7 +3,8 @@
 //! Completion queues: a task of each calls the handlers.
 
 use crate::{
-    ib_device, ib_event, ib_event_type_IB_EVENT_CQ_ERR, ib_qp, ib_wc_opcode, ib_wc_status, Ptr,
+    ib_device, ib_event, ib_event_type_IB_EVENT_CQ_ERR, ib_qp, ib_send_wr__bindgen_ty_2,
+    ib_wc_opcode, ib_wc_status, Ptr,
 };
 use core::mem::ManuallyDrop;
 use kernel::{
@@ -32,6 +33,7 @@ pub struct ib_wc {
     pub opcode: ib_wc_opcode,
     pub wc_flags: c_int,
     pub byte_len: u32,
+    pub ex: ib_send_wr__bindgen_ty_2,
 }
 
 /// A completion; of a Send, with its number in the queue.

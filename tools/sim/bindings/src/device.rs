@@ -16,6 +16,7 @@ pub struct svcrdma_limits {
     pub max_sge_rd: u32,
     pub max_cqe: u32,
     pub max_qp_init_rd_atom: u32,
+    pub max_qp_rd_atom: u32,
     pub num_comp_vectors: u32,
     pub max_mr_pages: u32,
     pub mem_mgt_extensions: bool,
@@ -187,7 +188,7 @@ pub unsafe fn mr_put(
     let mr = Ptr(mr).get();
     assert!(!mr.is_valid, "a memory region is set up while it is valid");
     let (mut segments, mut skip) = (segments, skip);
-    let count = size as usize / PAGE;
+    let count = (size as usize).div_ceil(PAGE);
     mr.pages.clear();
     while mr.pages.len() < count {
         let segment = unsafe { &*segments };

@@ -2,7 +2,13 @@
 
 //! The device's side of a queue pair: a task of each executes its work requests, in their order.
 
-use crate::{cq::Done, ib_mr, ib_wc, memory::for_each_piece, verbs::*, Anon, Ptr, PAGE};
+use crate::{
+    cq::Done,
+    ib_mr, ib_wc,
+    memory::{for_each_piece, FROM_DEVICE, TO_DEVICE},
+    verbs::*,
+    Anon, Ptr, PAGE,
+};
 use core::mem::ManuallyDrop;
 use kernel::sim;
 
@@ -78,6 +84,7 @@ impl Ptr<ib_qp> {
             opcode: 0,
             wc_flags: 0,
             byte_len: 0,
+            ex: NO_KEY,
         };
         let number = send.number;
         let send = Some((self, number));
@@ -189,7 +196,7 @@ impl Ptr<ib_qp> {
     fn gather(self, entries: &[(u64, usize, u32)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (addr, len) in entries.iter().flat_map(|entry| self.pieces(*entry)) {
-            for_each_piece(addr, len, true, |piece| bytes.extend_from_slice(piece));
+            for_each_piece(addr, len, TO_DEVICE, |piece| bytes.extend_from_slice(piece));
         }
         bytes
     }
@@ -197,7 +204,7 @@ impl Ptr<ib_qp> {
     fn scatter(self, entries: &[(u64, usize, u32)], bytes: &[u8]) {
         let mut rest = bytes;
         for (addr, len) in entries.iter().flat_map(|entry| self.pieces(*entry)) {
-            for_each_piece(addr, len, false, |piece| {
+            for_each_piece(addr, len, FROM_DEVICE, |piece| {
                 let (now, later) = rest.split_at(piece.len().min(rest.len()));
                 piece[..now.len()].copy_from_slice(now);
                 rest = later;
@@ -214,6 +221,7 @@ impl Ptr<ib_qp> {
             opcode: IB_WC_RECV,
             wc_flags: 0,
             byte_len: len as u32,
+            ex: NO_KEY,
         };
         self.get().recv_cq.push(Done { wc, send: None });
     }

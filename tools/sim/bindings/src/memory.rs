@@ -26,8 +26,12 @@ pub struct scatterlist {
 
 struct Mapping {
     page: *mut page,
-    to_device: bool,
+    direction: c_int,
 }
+
+/// Directions of `enum dma_data_direction`.
+pub const TO_DEVICE: c_int = 1;
+pub const FROM_DEVICE: c_int = 2;
 
 thread_local! {
     static MAPPINGS: RefCell<(u64, HashMap<u64, Mapping>)> = RefCell::default();
@@ -102,23 +106,23 @@ pub unsafe fn exchange_pages(pages: *mut *mut page, slots: *mut *mut page, count
     are_private
 }
 
-fn map(page: *mut page, to_device: bool) -> u64 {
+fn map(page: *mut page, direction: c_int) -> u64 {
     unsafe { (*page).mapped += 1 };
     sim::count("mapping", 1);
     MAPPINGS.with(|mappings| {
         let (next, mappings) = &mut *mappings.borrow_mut();
         let addr = *next;
         *next += PAGE as u64;
-        mappings.insert(addr, Mapping { page, to_device });
+        mappings.insert(addr, Mapping { page, direction });
         addr
     })
 }
 
-fn unmap(addr: u64, to_device: bool) {
+fn unmap(addr: u64, direction: c_int) {
     let mapping = MAPPINGS.with(|mappings| mappings.borrow_mut().1.remove(&addr));
     let mapping = mapping.expect("what is not mapped is unmapped");
     assert_eq!(
-        mapping.to_device, to_device,
+        mapping.direction, direction,
         "unmapped for another direction"
     );
     unsafe { (*mapping.page).mapped -= 1 };
@@ -130,12 +134,12 @@ fn leave_gap() {
     MAPPINGS.with(|mappings| mappings.borrow_mut().0 += PAGE as u64);
 }
 
-pub unsafe fn ib_dma_map_page(_: *mut ib_device, page: *mut page, to_device: bool) -> u64 {
+pub unsafe fn ib_dma_map_page(_: *mut ib_device, page: *mut page, direction: c_int) -> u64 {
     if sim::fails(Fault::Map) {
         return u64::MAX;
     }
     leave_gap();
-    map(page, to_device)
+    map(page, direction)
 }
 
 pub unsafe fn ib_dma_mapping_error(_: *mut ib_device, addr: u64) -> c_int {
@@ -146,12 +150,12 @@ pub unsafe fn ib_dma_mapping_error(_: *mut ib_device, addr: u64) -> c_int {
     }
 }
 
-pub unsafe fn ib_dma_unmap_page(_: *mut ib_device, addr: u64, to_device: bool) {
-    unmap(addr, to_device);
+pub unsafe fn ib_dma_unmap_page(_: *mut ib_device, addr: u64, direction: c_int) {
+    unmap(addr, direction);
 }
 
 pub unsafe fn ib_dma_unmap_page_as_is(_: *mut ib_device, addr: u64) {
-    unmap(addr, false);
+    unmap(addr, FROM_DEVICE);
 }
 
 /// Maps pages: those that follow each other by seed make a segment.
@@ -159,7 +163,7 @@ pub unsafe fn ib_dma_map_pages(
     pd: *mut ib_pd,
     pages: *const *mut page,
     count: u32,
-    to_device: bool,
+    direction: c_int,
     segments: *mut ib_sge,
     list: *mut scatterlist,
     entries: *mut u32,
@@ -176,7 +180,7 @@ pub unsafe fn ib_dma_map_pages(
         if !follows {
             leave_gap();
         }
-        let addr = map(page, to_device);
+        let addr = map(page, direction);
         unsafe {
             if follows {
                 (*segments.add(used - 1)).length += PAGE as u32;
@@ -200,12 +204,12 @@ pub unsafe fn ib_dma_unmap_pages(
     _: *mut ib_pd,
     list: *mut scatterlist,
     entries: u32,
-    to_device: bool,
+    direction: c_int,
 ) {
     for i in 0..entries as usize {
         let (addr, pages) = unsafe { ((*list.add(i)).addr, (*list.add(i)).pages) };
         for page in 0..pages {
-            unmap(addr + page * PAGE as u64, to_device);
+            unmap(addr + page * PAGE as u64, direction);
         }
     }
 }
@@ -216,19 +220,19 @@ pub unsafe fn ib_dma_sync_for_device(_: *mut ib_device, _: u64, _: usize) {}
 
 /// Calls `f` for each piece of memory that the device reaches at `addr`. Fails if that is not
 /// mapped, or for another direction.
-pub fn for_each_piece(addr: u64, len: usize, to_device: bool, mut f: impl FnMut(&mut [u8])) {
+pub fn for_each_piece(addr: u64, len: usize, direction: c_int, mut f: impl FnMut(&mut [u8])) {
     let mut at = addr;
     while at < addr + len as u64 {
         let start = at & !(PAGE as u64 - 1);
         let piece = (start + PAGE as u64 - at).min(addr + len as u64 - at) as usize;
-        let (page, direction) = MAPPINGS.with(|mappings| {
+        let (page, mapped_for) = MAPPINGS.with(|mappings| {
             let mappings = &mappings.borrow().1;
             let mapping = mappings.get(&start);
             let mapping = mapping.expect("the device accesses memory that is not mapped");
-            (mapping.page, mapping.to_device)
+            (mapping.page, mapping.direction)
         });
         assert_eq!(
-            direction, to_device,
+            mapped_for, direction,
             "the device accesses memory in the other direction"
         );
         let offset = (at - start) as usize;

@@ -33,6 +33,7 @@ pub const ib_send_flags_IB_SEND_FENCE: u32 = 1;
 pub const ib_send_flags_IB_SEND_SIGNALED: u32 = 2;
 pub const ib_access_flags_IB_ACCESS_LOCAL_WRITE: u32 = 1;
 pub const ib_access_flags_IB_ACCESS_REMOTE_WRITE: u32 = 2;
+pub const ib_access_flags_IB_ACCESS_REMOTE_READ: u32 = 4;
 pub const ib_mr_type_IB_MR_TYPE_MEM_REG: u32 = 0;
 pub const ib_qp_state_IB_QPS_ERR: u32 = 6;
 pub const ib_qp_attr_mask_IB_QP_STATE: u32 = 1;
@@ -57,6 +58,10 @@ pub struct ib_sge {
 pub struct ib_send_wr__bindgen_ty_2 {
     pub invalidate_rkey: ManuallyDrop<u32>,
 }
+
+pub(crate) const NO_KEY: ib_send_wr__bindgen_ty_2 = ib_send_wr__bindgen_ty_2 {
+    invalidate_rkey: ManuallyDrop::new(0),
+};
 
 #[repr(C)]
 pub struct ib_send_wr {
