@@ -174,8 +174,6 @@ impl PageRegion {
     }
 
     /// Maps all pages, and none into the memory region. See [`Self::map`].
-    // Part of `map` without a call: that is on the path of a Call.
-    #[inline]
     fn map_pages(&mut self, pd: Arc<Pd>, direction: Direction) -> Result {
         self.unmap();
         if direction.is_written() && !self.stream.is_fresh() {
