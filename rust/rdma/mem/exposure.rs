@@ -19,7 +19,8 @@
 //! # What a peer can reach
 //!
 //! - An exposure covers the first `len` bytes of its page region. The device refuses an access
-//!   beyond them, and one of the wrong kind ([`Access`]).
+//!   beyond them, and one of the wrong kind ([`Access`]). The driver siw does not check the right to
+//!   read: there a peer can also read what it may write.
 //! - The keys and the addresses are new for each exposure. Those of an earlier one do not work.
 //! - The memory belongs to the protection domain of one queue pair ([`Pd::for_connection`]), so the
 //!   device refuses the keys to all other connections, and to everybody once the queue pair is

@@ -322,11 +322,12 @@ impl MemoryRegion {
     /// into.
     pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = (u64, u32, u32)> + '_ {
         let size = self.size();
-        let starts = (0..len).step_by(size.max(1));
-        Iterator::zip(self.mrs.iter(), starts).map(move |(mr, start)| {
+        let mut left = len;
+        self.mrs.iter().map_while(move |mr| {
             // CAST: At most the bytes of an MR.
-            let len = len.saturating_sub(start).min(size) as u32;
-            (mr.start(), len, mr.key())
+            let len = left.min(size) as u32;
+            left = left.saturating_sub(size);
+            (len > 0).then(|| (mr.start(), len, mr.key()))
         })
     }
 

@@ -13,7 +13,7 @@ use crate::{
     target::Server, //
 };
 use clap::value_parser;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 /// The largest message of the ULP.
 const LARGEST: usize = 4096;
@@ -38,6 +38,12 @@ pub(crate) struct Echo {
     /// Use the memory that the module exposes, instead of sending messages
     #[arg(long, conflicts_with_all = ["count", "depth"])]
     expose: bool,
+    /// With --expose: the server's driver lets a peer read what it may write (siw)
+    #[arg(long, requires = "expose")]
+    lax_reads: bool,
+    /// Pause after each connect, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pause: u64,
 }
 
 impl Run for Echo {
@@ -46,9 +52,10 @@ impl Run for Echo {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        let target = self.server.target()?;
+        let mut target = self.server.target()?;
+        target.pause = Duration::from_millis(self.pause);
         if self.expose {
-            return expose::run(&target, self.hold, output);
+            return expose::run(&target, self.lax_reads, self.hold, output);
         }
         let mut peer = Peer::connect(&target, Params::default())?;
         let mut sent = VecDeque::new();

@@ -34,6 +34,9 @@ pub(crate) const LONGEST: usize = 8192;
 /// The work request ID of Sends. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
 
+/// The work request ID of RDMA operations.
+const RDMA: u64 = SEND - 1;
+
 /// Calls `f`, which connects, until the CM has chosen a free local port. On iWARP the ports are
 /// TCP's, which keeps used ports for a while.
 pub(crate) fn with_free_port<T>(f: impl Fn() -> Result<T>) -> Result<T> {
@@ -273,13 +276,23 @@ impl Peer {
         len: usize,
         remote: Remote,
     ) -> Result<bool> {
-        self.wait_for_slot(1)?;
         let posted = self
             .endpoint
-            .post_rdma(SEND, rdma, region, offset, len, remote);
+            .post_rdma(RDMA, rdma, region, offset, len, remote);
         posted.map_err(|error| self.send_error(error))?;
-        self.sending += 1;
-        self.wait_sent()
+        let deadline = Instant::now() + PATIENCE;
+        let mut others = VecDeque::new();
+        let is_done = loop {
+            match self.wait(deadline)? {
+                Wakeup::Completion(done) if done.id == RDMA => break done.status == 0,
+                Wakeup::Event(_) => break false,
+                Wakeup::Timeout => return Err(Error::new("an RDMA operation never completed")),
+                other => others.push_back(other),
+            }
+        };
+        others.append(&mut self.kept);
+        self.kept = others;
+        Ok(is_done)
     }
 
     /// Posts an RDMA Write of no bytes with immediate data and waits for its completion. Does

@@ -311,6 +311,10 @@ impl Endpoint {
         wr.num_sge = i32::from(sge.is_some());
         wr.opcode = opcode;
         wr.__bindgen_anon_1.invalidate_rkey = key.unwrap_or(0);
+        if let Some(key) = key {
+            // The library of siw sends this key instead of `invalidate_rkey`.
+            wr.wr.rdma.rkey = key;
+        }
         if let Some(Remote { key, addr }) = remote {
             wr.wr.rdma.remote_addr = addr;
             wr.wr.rdma.rkey = key;
