@@ -95,7 +95,8 @@ REFUSALS = ["not-root", "rustc", "bindgen", "no-rust", "exports", "family", "spa
 def builds(settings: Settings) -> list[Test]:
     """Returns what other tests need: the module for each kernel, and the tools."""
     modules = [for_kernel(module_of(kernel), 600, kernel, "scripts/build", "modules", EXAMPLES) for kernel in settings.kernels]
-    others = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",)), Test("build.smb", 1800, ("scripts/smb",))]
+    smb = Test("build.smb", 1800, ("scripts/smb",), is_long=True)
+    others = [] if settings.is_debug_only else [Test(BUILD_DEB, 900, ("scripts/deb",)), smb]
     tools = [Test(name, limit, tuple(command)) for name, limit, command in TOOLS]
     faults = [
         for_kernel(name, 300, kernel, "scripts/faults") for kernel in settings.kernels for name in faults_of(kernel, settings)
