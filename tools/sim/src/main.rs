@@ -3,6 +3,10 @@
 //! Runs the module under many schedules: `svcrdma-sim FIRST COUNT`, or `svcrdma-sim SEED` to
 //! repeat one with its whole time line.
 
+mod call;
+mod callback;
+mod malformed;
+mod manner;
 mod peer;
 mod scenario;
 

@@ -3,7 +3,7 @@
 //! A run: the module is loaded, peers make Calls under the faults that the seed draws, and all is
 //! torn down. At the end nothing may be left.
 
-use crate::peer::{Manner, Peer};
+use crate::{manner::Manner, peer::Peer};
 use bindings::{
     add_device, address, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report,
     svc_serv, svcrdma_limits, Ptr,
@@ -49,6 +49,11 @@ struct Plan {
     map: u64,
     post: u64,
     keeps: u64,
+    defers: u64,
+    drops: u64,
+    callbacks: u64,
+    /// An administrator closes connections, and queues of the device fail.
+    is_restless: bool,
     ending: Ending,
 }
 
@@ -58,7 +63,7 @@ impl Plan {
         let count = 1 + sim::below(4);
         let manner = |_| match is_quiet || sim::chance(400) {
             true => Manner::Correct,
-            false => Manner::ALL[sim::below(7) as usize],
+            false => Manner::ALL[sim::below(Manner::ALL.len() as u64) as usize],
         };
         let fault = |rates: [u64; 3]| match is_quiet || sim::chance(600) {
             true => 0,
@@ -74,12 +79,22 @@ impl Plan {
             map: fault([5, 100, 400]),
             post: fault([0, 1, 5]),
             keeps: sim::below(2) * 300,
+            defers: fault([20, 200, 600]),
+            drops: fault([0, 0, 20]),
+            callbacks: [0, 0, 5, 20][sim::below(4) as usize],
+            is_restless: fault([0, 0, 1]) > 0,
             ending: Ending::ALL[sim::below(4) as usize],
         }
     }
 
     fn has_faults(&self) -> bool {
-        self.memory + self.map + self.post > 0
+        self.memory + self.map + self.post + self.drops > 0 || self.is_restless
+    }
+
+    fn instruct(&self, server: Ptr<svc_serv>) {
+        let server = server.get();
+        (server.keeps, server.defers) = (self.keeps, self.defers);
+        (server.drops, server.callbacks) = (self.drops, self.callbacks);
     }
 
     fn limits(&self) -> svcrdma_limits {
@@ -108,7 +123,7 @@ pub fn run() {
     let device = add_device(plan.limits());
     draw_settings();
     let server = Ptr::server();
-    server.get().keeps = plan.keeps;
+    plan.instruct(server);
     server
         .listen(address(0, 20049))
         .expect("the server listens");
@@ -118,7 +133,7 @@ pub fn run() {
 
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
-    let faults = start_faults(&plan, &is_ending);
+    let faults = start_faults(&plan, device, server, &is_ending);
     if plan.ending != Ending::Peaceful {
         sim::sleep(sim::below(100));
         end_early(&plan, device, server, &is_ending);
@@ -144,6 +159,8 @@ pub fn run() {
     if plan.ending != Ending::Removal {
         remove_device(device);
     }
+    // Transports hold the module.
+    sim::settle();
     drop(module);
     sim::check_nothing_left();
 }
@@ -167,8 +184,13 @@ fn draw_settings() {
 }
 
 /// Lets faults happen now and then, until the peers are done.
-fn start_faults(plan: &Plan, is_ending: &Arc<AtomicU64>) -> shuttle::thread::JoinHandle<()> {
-    let rates = [plan.memory, plan.map, plan.post];
+fn start_faults(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    server: Ptr<svc_serv>,
+    is_ending: &Arc<AtomicU64>,
+) -> shuttle::thread::JoinHandle<()> {
+    let (rates, is_restless) = ([plan.memory, plan.map, plan.post], plan.is_restless);
     let is_ending = is_ending.clone();
     sim::spawn("faults", move || {
         while is_ending.load(Relaxed) == 0 {
@@ -176,9 +198,34 @@ fn start_faults(plan: &Plan, is_ending: &Arc<AtomicU64>) -> shuttle::thread::Joi
             pause();
             sim::set_faults(rates);
             pause();
+            if is_restless && sim::chance(256) {
+                disturb(device, server);
+            }
         }
         sim::set_faults([0; 3]);
+        server.get().drops = 0;
     })
+}
+
+/// Closes all connections, as an administrator may, or lets a queue of the device fail.
+fn disturb(device: Ptr<ib_device>, server: Ptr<svc_serv>) {
+    sim::event(format_args!("disturbed"));
+    let device = device.get();
+    match sim::below(3) {
+        0 => server.close_connections(),
+        1 => {
+            let qps = device.ids.iter().map(|id| id.get().qp);
+            let qps: Vec<_> = qps.filter(|qp| !qp.is_null()).collect();
+            if !qps.is_empty() {
+                Ptr(qps[sim::below(qps.len() as u64) as usize]).report();
+            }
+        }
+        _ => {
+            if !device.cqs.is_empty() {
+                device.cqs[sim::below(device.cqs.len() as u64) as usize].fail();
+            }
+        }
+    }
 }
 
 /// Lets other tasks run for a while.
@@ -198,13 +245,16 @@ fn start_peers(
     let start = |(host, manner): (usize, &Manner)| {
         let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
         let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
+        let may_lose = plan.drops > 0;
         sim::spawn(&format!("peer {host}"), move || {
             for _ in 0..3 {
                 let is_over = || is_ending.load(Relaxed) > 0;
                 let Some(mut peer) = Peer::connect(device, host, manner) else {
-                    assert!(may_fail || is_over(), "peer {host} was refused");
+                    let may_be_refused = may_fail || is_over() || !manner.is_correct();
+                    assert!(may_be_refused, "peer {host} was refused");
                     continue;
                 };
+                peer.may_lose = may_lose;
                 let is_done = peer.run(calls);
                 ANSWERED.fetch_add(peer.answered, Relaxed);
                 if is_done {
@@ -280,7 +330,7 @@ fn check_closes(plan: &Plan) {
     let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
     let closed = sim::closes()
         .into_iter()
-        .find(|reason| faults_of_peers.contains(reason));
+        .find(|reason| faults_of_peers.contains(reason) && (*reason != 18 || plan.drops == 0));
     assert!(
         !are_correct || closed.is_none(),
         "a correct peer is closed for {closed:?}"

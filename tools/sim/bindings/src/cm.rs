@@ -148,12 +148,13 @@ pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
     });
 }
 
-/// Connects `peer`. Returns the connection, or None if it is refused.
+/// Connects `peer`; `begin` gets the connection before the server learns of it. Returns the
+/// connection, or None if it is refused.
 pub fn connect(
     device: Ptr<ib_device>,
     peer: sockaddr,
     private: &[u8],
-    reads: u8,
+    begin: impl FnOnce(Ptr<Link>),
 ) -> Option<Ptr<Link>> {
     let listener = registry(|registry| registry.listeners.first().copied())?;
     lock_handler(listener);
@@ -177,12 +178,13 @@ pub fn connect(
         false => Ptr::new(path).0,
     };
     device.get().ids.push(id);
+    begin(link);
     lock_handler(id);
     let refused = handle(
         id,
         rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST,
         private,
-        reads,
+        16,
     );
     unlock_handler(id);
     unlock_handler(listener);
@@ -320,6 +322,7 @@ pub fn add_device(limits: svcrdma_limits) -> Ptr<ib_device> {
         users: 0,
         ids: Vec::new(),
         handlers: Vec::new(),
+        cqs: Vec::new(),
     });
     registry(|registry| registry.devices.push(device));
     for client in registry(|registry| registry.clients.clone()) {

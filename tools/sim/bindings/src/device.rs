@@ -2,7 +2,7 @@
 
 //! RDMA devices, protection domains, and memory regions.
 
-use crate::{ib_sge, rdma_cm_id, scatterlist, Ptr, PAGE};
+use crate::{ib_cq, ib_sge, rdma_cm_id, scatterlist, Ptr, PAGE};
 use kernel::{
     ffi::{c_char, c_int, c_void},
     sim::{self, Fault},
@@ -29,6 +29,7 @@ pub struct ib_device {
     pub users: u32,
     pub ids: Vec<Ptr<rdma_cm_id>>,
     pub handlers: Vec<Ptr<ib_event_handler>>,
+    pub cqs: Vec<Ptr<ib_cq>>,
 }
 
 pub unsafe fn device_get(_: *mut ib_device) {
@@ -141,6 +142,7 @@ pub struct ib_mr {
     pub iova: u64,
     pd: Ptr<ib_pd>,
     pub(crate) is_valid: bool,
+    pub(crate) access: c_int,
     /// The DMA addresses of its pages.
     pub(crate) pages: Vec<u64>,
 }
@@ -160,6 +162,7 @@ pub unsafe fn ib_alloc_mr(pd: *mut ib_pd, _: u32, _pages: u32) -> *mut ib_mr {
         iova: 0,
         pd,
         is_valid: false,
+        access: 0,
         pages: Vec::new(),
     });
     pd.get().regions.push(mr);

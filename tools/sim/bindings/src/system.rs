@@ -33,8 +33,25 @@ pub fn address(host: u32, port: u16) -> sockaddr {
     __kernel_sockaddr_storage(bytes)
 }
 
-pub unsafe fn addr_len(_: *const sockaddr) -> usize {
-    16
+/// Returns an IPv6 address.
+pub fn address6(host: u32, port: u16) -> sockaddr {
+    let mut bytes = [0; 128];
+    bytes[..2].copy_from_slice(&(AF_INET6 as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&port.to_be_bytes());
+    bytes[8..10].copy_from_slice(&[0x20, 0x01]);
+    bytes[20..24].copy_from_slice(&host.to_be_bytes());
+    __kernel_sockaddr_storage(bytes)
+}
+
+fn is_ipv6(addr: &sockaddr) -> bool {
+    addr.0[..2] == (AF_INET6 as u16).to_ne_bytes()
+}
+
+pub unsafe fn addr_len(addr: *const sockaddr) -> usize {
+    match is_ipv6(unsafe { &*addr }) {
+        true => 28,
+        false => 16,
+    }
 }
 
 pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
@@ -42,7 +59,10 @@ pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
 pub unsafe fn addr_format(buf: *mut c_char, len: usize, addr: *const sockaddr) -> c_int {
     let bytes = unsafe { (*addr).0 };
     let port = u16::from_be_bytes([bytes[2], bytes[3]]);
-    let text = format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]);
+    let text = match is_ipv6(unsafe { &*addr }) {
+        true => format!("[{:x?}]:{port}", &bytes[8..24]),
+        false => format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]),
+    };
     let len = text.len().min(len);
     unsafe { core::ptr::copy_nonoverlapping(text.as_ptr(), buf, len) };
     len as c_int

@@ -218,7 +218,7 @@ pub fn spawn_short(name: &str, f: impl FnOnce() + Send + 'static) {
 }
 
 /// Waits for the tasks that nobody waits for.
-fn settle() {
+pub fn settle() {
     wait(SHORT, || world(|world| world.short) == 0);
 }
 
