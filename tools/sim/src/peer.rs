@@ -2,7 +2,11 @@
 
 //! A peer: makes Calls of all forms and checks each Reply, byte by byte.
 
-use crate::{call::Call, callback, malformed, manner::Manner};
+use crate::{
+    call::{Call, Form},
+    callback, malformed,
+    manner::Manner,
+};
 use bindings::{address, address6, bytes_of, connect, ib_device, link::Link, Ptr};
 use kernel::sim;
 use std::collections::BTreeMap;
@@ -136,6 +140,20 @@ impl Peer {
         true
     }
 
+    /// Makes a Call of this form, and waits for its Reply. Returns false if the connection has
+    /// ended.
+    pub fn make(&mut self, form: Form) -> bool {
+        self.xid += 1;
+        let (call, message) = Call::new(self.link, self.xid, form);
+        self.calls.insert(self.xid, call);
+        self.link.get().receives += 1;
+        let mut is_open = self.link.send(&message).is_some();
+        while is_open && !self.calls.is_empty() {
+            is_open = self.take_reply();
+        }
+        is_open
+    }
+
     /// Makes one Call. Returns false if the connection has ended.
     fn call(&mut self) -> bool {
         self.xid += 1;
@@ -252,7 +270,7 @@ impl Peer {
     }
 
     /// Closes the connection, unless it has vanished.
-    pub fn close(self) {
+    pub fn close(&self) {
         self.link.close();
     }
 }

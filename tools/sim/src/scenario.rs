@@ -3,18 +3,20 @@
 //! A run: the module is loaded, peers make Calls under the faults that the seed draws, and all is
 //! torn down. At the end nothing may be left.
 
-use crate::{manner::Manner, peer::Peer};
+use crate::{
+    counters::Counters,
+    manner::Manner,
+    peer::Peer,
+    stand::{check_idle, check_last_peer, Stand},
+};
 use bindings::{
-    add_device, address, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report,
-    svc_serv, svcrdma_limits, Ptr,
+    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report, svc_serv,
+    svcrdma_limits, Ptr,
 };
 use kernel::sim;
-use std::{
-    collections::HashMap,
-    sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
-        Arc,
-    },
+use std::sync::{
+    atomic::{AtomicU64, Ordering::Relaxed},
+    Arc,
 };
 
 /// The Calls that peers have seen answered, in all runs.
@@ -114,22 +116,13 @@ impl Plan {
 
 /// Runs what the seed draws.
 pub fn run() {
-    bindings::memory::reset();
-    bindings::reset_registry();
     let plan = Plan::draw();
     sim::event(format_args!("{plan:?}"));
     sim::set_parameter(sim::below(2) as u8);
-    let module = svcrdma::load().expect("the module is loaded");
-    let device = add_device(plan.limits());
+    let stand = Stand::new(plan.limits(), plan.threads);
+    let (device, server) = (stand.device, stand.server);
     draw_settings();
-    let server = Ptr::server();
     plan.instruct(server);
-    server
-        .listen(address(0, 20049))
-        .expect("the server listens");
-    let threads: Vec<_> = (0..plan.threads)
-        .map(|n| server.start(&format!("nfsd {n}")))
-        .collect();
 
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
@@ -146,23 +139,14 @@ pub fn run() {
     if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
         // The watchdog notices a fatal error when it looks, and closes all connections then.
         sim::sleep(3000);
-        check_last_peer(&plan, device);
+        let answered = check_last_peer(device, plan.calls.min(8));
+        ANSWERED.fetch_add(answered, Relaxed);
         // A peer that vanished with nothing in flight is not missed.
         server.close_connections();
         check_idle();
     }
     check_closes(&plan);
-    server.stop();
-    for thread in threads {
-        thread.join().expect("a thread does not fail");
-    }
-    if plan.ending != Ending::Removal {
-        remove_device(device);
-    }
-    // Transports hold the module.
-    sim::settle();
-    drop(module);
-    sim::check_nothing_left();
+    stand.end(plan.ending != Ending::Removal);
 }
 
 /// Small budgets let peers wait for each other.
@@ -193,9 +177,11 @@ fn start_faults(
     let (rates, is_restless) = ([plan.memory, plan.map, plan.post], plan.is_restless);
     let is_ending = is_ending.clone();
     sim::spawn("faults", move || {
+        let mut counters = Counters::default();
         while is_ending.load(Relaxed) == 0 {
             sim::set_faults([0; 3]);
             pause();
+            counters.check();
             sim::set_faults(rates);
             pause();
             if is_restless && sim::chance(256) {
@@ -281,45 +267,6 @@ fn end_early(
         Ending::Removal => remove_device(device),
         Ending::Fatal => report(device, ib_event_type_IB_EVENT_DEVICE_FATAL),
         Ending::Stop | Ending::Peaceful => server.stop(),
-    }
-}
-
-/// After the faults, whatever they were, a new peer is served.
-fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
-    let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
-    assert!(
-        peer.run(plan.calls.min(8)),
-        "the connection of the last peer was closed"
-    );
-    ANSWERED.fetch_add(peer.answered, Relaxed);
-    peer.close();
-}
-
-/// When all peers have left, nothing is charged to anyone.
-fn check_idle() {
-    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
-    sim::sleep(20_000);
-    let text = kernel::bindings::read_debug_file(c"devices");
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    let (names, values) = (
-        lines.next().expect("a heading"),
-        lines.next().expect("a device"),
-    );
-    let values: HashMap<_, _> = names.zip(values).collect();
-    assert_eq!(
-        values["pages"], values["pages_free"],
-        "Read pages are charged:\n{text}"
-    );
-    for name in [
-        "connections",
-        "leaving",
-        "receives",
-        "calls_waiting",
-        "calls_unanswered",
-        "reply_pages",
-        "unvalidated_pages",
-    ] {
-        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
     }
 }
 

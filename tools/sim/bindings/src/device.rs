@@ -25,6 +25,8 @@ pub struct svcrdma_limits {
 pub struct ib_device {
     pub limits: svcrdma_limits,
     pub is_registered: bool,
+    /// The module could add the device.
+    pub has_client: bool,
     /// What keeps the device registered.
     pub users: u32,
     pub ids: Vec<Ptr<rdma_cm_id>>,
@@ -115,6 +117,9 @@ pub struct ib_pd {
 
 pub unsafe fn ib_alloc_pd(device: *mut ib_device) -> *mut ib_pd {
     sim::might_sleep("ib_alloc_pd");
+    if sim::fails(Fault::Memory) {
+        return kernel::error::code::ENOMEM.to_ptr();
+    }
     sim::count("protection domain", 1);
     Ptr::new(ib_pd {
         device,
