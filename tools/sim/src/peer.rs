@@ -154,6 +154,12 @@ impl Peer {
         is_open
     }
 
+    /// Answers callbacks for `millis`, or until `is_enough`.
+    pub fn listen(&mut self, millis: u64, is_enough: impl Fn() -> bool) {
+        let end = sim::now() + millis;
+        while sim::now() < end && !is_enough() && self.take_reply() {}
+    }
+
     /// Makes one Call. Returns false if the connection has ended.
     fn call(&mut self) -> bool {
         self.xid += 1;

@@ -139,7 +139,7 @@ pub fn run() {
     if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
         // The watchdog notices a fatal error when it looks, and closes all connections then.
         sim::sleep(3000);
-        let answered = check_last_peer(device, plan.calls.min(8));
+        let answered = check_last_peer(&stand, plan.calls.min(8));
         ANSWERED.fetch_add(answered, Relaxed);
         // A peer that vanished with nothing in flight is not missed.
         server.close_connections();

@@ -85,13 +85,21 @@ impl Stand {
     }
 }
 
-/// After the faults, whatever they were, a new peer is served. Returns the number of its Calls.
-pub fn check_last_peer(device: Ptr<ib_device>, calls: u32) -> u64 {
-    let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
-    assert!(
-        peer.run(calls),
-        "the connection of the last peer was closed"
-    );
+/// The callbacks that the last peer has to answer: more than sunrpc has slots.
+const CALLBACKS: u64 = 20;
+
+/// After the faults, whatever they were, a new peer is served, and answers callbacks. Returns the
+/// number of its Calls.
+pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
+    let server = stand.server.get();
+    server.callbacks = 3 * CALLBACKS;
+    let before = server.called_back;
+    let has_called_back = || stand.server.get().called_back >= before + CALLBACKS;
+    let mut peer =
+        Peer::connect(stand.device, 99, Manner::Correct).expect("the last peer connects");
+    assert!(peer.run(calls), "the connection of the last peer was closed");
+    peer.listen(200_000, has_called_back);
+    assert!(has_called_back(), "callbacks are not answered");
     peer.close();
     peer.answered
 }

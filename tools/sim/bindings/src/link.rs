@@ -115,12 +115,14 @@ impl Link {
 }
 
 impl Ptr<Link> {
-    /// Sends a message, and waits if no Receive is posted. Returns true if it had to wait, and None
-    /// if the connection has ended.
+    /// Sends a message, and waits if no Receive is posted; not for longer than the device repeats it.
+    /// Returns true if it had to wait, and None if the connection has ended.
     pub fn send(self, bytes: &[u8]) -> Option<bool> {
         let has_receive = || self.get().qp.is_some_and(|qp| qp.has_receive());
         let has_waited = !has_receive();
-        sim::wait(self.0, || self.has_ended() || has_receive());
+        if !sim::wait_for(self.0, 60_000, || self.has_ended() || has_receive()) {
+            self.close();
+        }
         let qp = self.get().qp.filter(|_| !self.has_ended())?;
         qp.deliver(bytes);
         sim::point();
