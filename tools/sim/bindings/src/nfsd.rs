@@ -324,14 +324,20 @@ impl Request {
     }
 }
 
-/// Keeps a page for a while, as the page cache does.
+/// Keeps a page for a while, as the page cache does. Nobody may write to it.
 fn keep_page(page: *mut page) {
     let page = Ptr(page);
     unsafe { get_page(page.0) };
+    let before = Box::new(bytes_in(page));
     sim::spawn_short("cache", move || {
         sim::sleep(sim::below(30));
+        assert!(bytes_in(page) == *before, "a page of the page cache has changed");
         unsafe { put_page(page.get()) };
     });
+}
+
+fn bytes_in(page: Ptr<page>) -> [u8; PAGE] {
+    unsafe { *page_address(page.0).cast() }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
