@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Runs the module under many schedules: `svcrdma-sim FIRST COUNT`; `svcrdma-sim SEED` to
-//! repeat one with its whole time line; or `svcrdma-sim failures` for all single failures.
+//! repeat one with its whole time line; `svcrdma-sim failures` for all single failures; or
+//! `svcrdma-sim example FIRST COUNT` for the scenario of the documentation.
 
 mod call;
 mod callback;
 mod counters;
+mod example;
 mod malformed;
 mod manner;
 mod peer;
@@ -24,26 +26,34 @@ fn main() {
         std::process::exit(1);
     }));
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |arg: &String| arg.parse().expect("seeds are numbers");
-    match &args[..] {
-        [what] if what == "failures" => run_failures(),
-        [seed] => run_seeds(number(seed), 1, true),
-        [first, count] => run_seeds(number(first), number(count), false),
-        _ => run_seeds(1, 100, false),
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let number = |arg: &str| arg.parse().expect("seeds are numbers");
+    match args[..] {
+        ["failures"] => run_failures(),
+        ["example", first, count] => run_seeds(number(first), number(count), example::run),
+        [seed] => repeat(number(seed)),
+        [first, count] => run_seeds(number(first), number(count), scenario::run),
+        _ => run_seeds(1, 100, scenario::run),
     }
 }
 
 fn repeat_command(seed: u64) -> String {
     match std::env::args().nth(1).as_deref() {
         Some("failures") => "make sim SEED=failures".into(),
+        Some("example") => format!("make sim SEED='example {seed} 1'"),
         _ => format!("make sim SEED={seed}"),
     }
 }
 
-fn run_seeds(first: u64, count: u64, is_tracing: bool) {
+/// Runs one seed and prints its whole time line.
+fn repeat(seed: u64) {
+    kernel::sim::run(seed, true, scenario::run);
+}
+
+fn run_seeds(first: u64, count: u64, scenario: fn()) {
     let start = Instant::now();
     for seed in first..first + count {
-        kernel::sim::run(seed, is_tracing, scenario::run);
+        kernel::sim::run(seed, false, scenario);
     }
     let (seconds, calls) = (start.elapsed().as_secs(), scenario::ANSWERED.load(Relaxed));
     println!("{count} seeds, {calls} Calls answered, {seconds} seconds");

@@ -275,6 +275,11 @@ impl Peer {
         );
     }
 
+    /// Vanishes, without a word.
+    pub fn vanish(&self) {
+        self.link.lose();
+    }
+
     /// Closes the connection, unless it has vanished.
     pub fn close(&self) {
         self.link.close();

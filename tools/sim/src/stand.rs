@@ -97,7 +97,10 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
     let has_called_back = || stand.server.get().called_back >= before + CALLBACKS;
     let mut peer =
         Peer::connect(stand.device, 99, Manner::Correct).expect("the last peer connects");
-    assert!(peer.run(calls), "the connection of the last peer was closed");
+    assert!(
+        peer.run(calls),
+        "the connection of the last peer was closed"
+    );
     peer.listen(200_000, has_called_back);
     assert!(has_called_back(), "callbacks are not answered");
     peer.close();

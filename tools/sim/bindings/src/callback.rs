@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Callbacks: sunrpc's transports for them, and a client on each that nfsd makes.
+//! sunrpc's transports for callbacks. `client` uses them.
 
-use crate::{kvec, net, svc_serv, svc_xprt, words, xdr_buf, Ptr, EMPTY};
+use crate::{kvec, net, svc_xprt, xdr_buf, Ptr};
 use core::{alloc::Layout, marker::PhantomData};
 use kernel::{
     bindings::module,
@@ -46,8 +46,8 @@ pub struct xprt_create {
 
 #[repr(C)]
 pub struct rpc_task {
-    rqst: *mut rpc_rqst,
-    is_done: bool,
+    pub(crate) rqst: *mut rpc_rqst,
+    pub(crate) is_done: bool,
 }
 
 #[repr(C)]
@@ -56,15 +56,15 @@ pub struct rpc_xprt {
     pub xprt_class: *const xprt_class,
     pub bc_xprt: *mut svc_xprt,
     layout: Layout,
-    refs: u32,
-    is_locked: bool,
-    is_connected: bool,
-    wants_space: bool,
+    pub(crate) refs: u32,
+    pub(crate) is_locked: bool,
+    pub(crate) is_connected: bool,
+    pub(crate) wants_space: bool,
     /// The most Calls under way, and their number.
-    window: u32,
-    under_way: u32,
+    pub(crate) window: u32,
+    pub(crate) under_way: u32,
     /// The Calls that wait for their replies.
-    waiting: Vec<Ptr<rpc_rqst>>,
+    pub(crate) waiting: Vec<Ptr<rpc_rqst>>,
 }
 
 #[repr(C)]
@@ -77,7 +77,7 @@ pub struct rpc_rqst {
     pub rq_snd_buf: xdr_buf,
     pub rq_private_buf: xdr_buf,
     pub rq_buffer: kvec,
-    is_under_way: bool,
+    pub(crate) is_under_way: bool,
 }
 
 type Xprt = unsafe extern "C" fn(*mut rpc_xprt);
@@ -104,14 +104,9 @@ pub struct rpc_xprt_ops {
 }
 
 thread_local! {
-    static BACKCHANNEL: Cell<*mut xprt_class> = const { Cell::new(core::ptr::null_mut()) };
+    pub(crate) static BACKCHANNEL: Cell<*mut xprt_class> = const { Cell::new(core::ptr::null_mut()) };
     static QUEUE_LOCKED: Cell<bool> = const { Cell::new(false) };
 }
-
-const NOT_CONNECTED: c_int = -107;
-const NO_BUFFERS: c_int = -105;
-const AGAIN: c_int = -11;
-const BAD_SLOT: c_int = -57;
 
 pub unsafe fn xprt_register_transport(class: *mut xprt_class) -> c_int {
     BACKCHANNEL.set(class);
@@ -234,10 +229,9 @@ pub unsafe fn xprt_disconnect_done(xprt: *mut rpc_xprt) {
     }
 }
 
-pub unsafe fn xprt_queue_lock(xprt: *mut rpc_xprt) {
+pub unsafe fn xprt_queue_lock(_: *mut rpc_xprt) {
     sim::point();
     assert!(!QUEUE_LOCKED.replace(true), "the queue is locked twice");
-    let _ = xprt;
 }
 
 pub unsafe fn xprt_queue_unlock(_: *mut rpc_xprt) {
@@ -287,7 +281,7 @@ pub unsafe fn xprt_write_space(xprt: *mut rpc_xprt) -> bool {
 macro_rules! elsewhere {
     ($($name:ident($($ty:ty),*) $(-> $out:ty)?;)*) => {$(
         pub unsafe extern "C" fn $name($(_: $ty),*) $(-> $out)? {
-            unreachable!(concat!(stringify!($name), ": the client below has it"))
+            unreachable!(concat!(stringify!($name), ": the client has it"))
         }
     )*};
 }
@@ -303,166 +297,4 @@ elsewhere! {
     xprt_release_xprt_cong(*mut rpc_xprt, *mut rpc_task);
     xprt_reserve_xprt_cong(*mut rpc_xprt, *mut rpc_task) -> c_int;
     xprt_wait_for_reply_request_def(*mut rpc_task);
-}
-
-impl Ptr<rpc_xprt> {
-    fn ops(self) -> &'static rpc_xprt_ops {
-        unsafe { &*self.get().ops }
-    }
-
-    /// Fails the Calls that wait.
-    fn close(self) {
-        let close = self.ops().close.expect("the operation is there");
-        unsafe { close(self.0) };
-    }
-
-    fn forget(self, rqst: Ptr<rpc_rqst>) {
-        self.get().waiting.retain(|one| *one != rqst);
-    }
-
-    /// Waits for the transport, and makes the module send. Returns what it says.
-    fn transmit(self, rqst: Ptr<rpc_rqst>) -> c_int {
-        sim::wait(self.0, || {
-            let this = self.get();
-            !this.is_connected || !(this.is_locked || this.wants_space)
-        });
-        if !self.get().is_connected {
-            return NOT_CONNECTED;
-        }
-        self.get().is_locked = true;
-        let send = self.ops().send_request.expect("the operation is there");
-        let result = unsafe { send(rqst.0) };
-        self.get().is_locked = false;
-        sim::wake(self.0);
-        result
-    }
-
-    /// Sends a Call, again if it has to. Returns false if it cannot be sent.
-    fn send(self, rqst: Ptr<rpc_rqst>) -> bool {
-        loop {
-            match self.transmit(rqst) {
-                0 => return true,
-                NO_BUFFERS => sim::sleep(250),
-                // The next try waits for space.
-                AGAIN => {}
-                BAD_SLOT => {
-                    let has_room = || self.get().under_way < self.get().window;
-                    sim::wait(self.0, || !self.get().is_connected || has_room());
-                }
-                _ => return false,
-            }
-        }
-    }
-
-    /// Makes a Call. Returns true if it is answered.
-    fn call(self, xid: u32) -> bool {
-        let (mut call, mut reply) = (words(&[xid, 0, 2, 0x4000_0000, 1, 0]), vec![0; 512]);
-        let rqst = Ptr::new(rpc_rqst::new(self, xid, &mut call, &mut reply));
-        let task = Ptr(rqst.get().rq_task);
-        task.get().rqst = rqst.0;
-        self.get().waiting.push(rqst);
-        let is_sent = self.send(rqst);
-        if is_sent {
-            sim::wait_for(task.0, 9000, || {
-                task.get().is_done || !self.get().is_connected
-            });
-        }
-        self.forget(rqst);
-        if rqst.get().is_under_way {
-            self.get().under_way -= 1;
-            sim::wake(self.0);
-        }
-        if is_sent && !task.get().is_done {
-            self.close();
-        }
-        task.get().is_done
-    }
-}
-
-impl rpc_rqst {
-    fn new(xprt: Ptr<rpc_xprt>, xid: u32, call: &mut [u8], reply: &mut [u8]) -> Self {
-        let buffer = |bytes: &mut [u8]| {
-            let mut buf = EMPTY;
-            buf.head[0] = kvec {
-                iov_base: bytes.as_mut_ptr().cast(),
-                iov_len: bytes.len(),
-            };
-            buf.len = bytes.len() as u32;
-            buf
-        };
-        let task = Ptr::new(rpc_task {
-            rqst: core::ptr::null_mut(),
-            is_done: false,
-        });
-        Self {
-            rq_xprt: xprt.0,
-            rq_task: task.0,
-            rq_xid: xid.to_be(),
-            rq_xtime: 0,
-            rq_xmit_bytes_sent: 0,
-            rq_snd_buf: buffer(call),
-            rq_private_buf: buffer(reply),
-            rq_buffer: EMPTY.head[0],
-            is_under_way: false,
-        }
-    }
-}
-
-impl Ptr<svc_xprt> {
-    /// Closes the transport for callbacks of a connection that nfsd has detached.
-    pub(crate) fn close_callbacks(self) {
-        if !self.get().bc_xprt.is_null() {
-            Ptr(self.get().bc_xprt).close();
-        }
-    }
-}
-
-impl Ptr<svc_serv> {
-    /// Makes callbacks to the client of a connection, from its first Call on.
-    pub(crate) fn call_back(self, xprt: Ptr<svc_xprt>) {
-        if self.get().callbacks == 0 || core::mem::replace(&mut xprt.get().has_client, true) {
-            return;
-        }
-        // The client's reference.
-        xprt.hold();
-        sim::spawn_short("callbacks", move || {
-            if let Some(channel) = new_channel(xprt) {
-                self.run_client(channel);
-                unsafe { xprt_put(channel.0) };
-            }
-            xprt.put();
-        });
-    }
-
-    /// Makes callbacks, up to three at a time.
-    fn run_client(self, channel: Ptr<rpc_xprt>) {
-        let tasks: Vec<_> = (0..3)
-            .map(|n| {
-                sim::spawn("rpciod", move || {
-                    for i in 0..self.get().callbacks {
-                        let is_answered = channel.call(0xcb00_0000 + 100 * n + i as u32);
-                        self.get().called_back += u64::from(is_answered);
-                        sim::sleep(sim::below(50));
-                    }
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.join().expect("a client does not fail");
-        }
-    }
-}
-
-/// Makes the transport for callbacks to the client of a connection.
-fn new_channel(xprt: Ptr<svc_xprt>) -> Option<Ptr<rpc_xprt>> {
-    let setup = unsafe { (*BACKCHANNEL.get()).setup }.expect("the function is there");
-    let mut address = crate::address(0, 0);
-    let mut args = xprt_create {
-        net: crate::init_net(),
-        srcaddr: &mut address,
-        bc_xprt: xprt.0,
-    };
-    let channel = unsafe { setup(&mut args) };
-    let is_error = (-4095..0).contains(&(channel as isize));
-    (!is_error).then_some(Ptr(channel))
 }

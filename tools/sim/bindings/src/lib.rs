@@ -3,8 +3,8 @@
 //! Model of what the module takes from C: the types and functions that its crates use.
 //!
 //! `memory` has pages and their DMA mappings; `device`, `cq`, `verbs` and `cm` what the RDMA core has,
-//! and `engine` and `link` the device and the peer behind that; `svc`, `nfsd`, `defer` and `callback`
-//! sunrpc's server; `system` the rest.
+//! and `engine` and `link` the device and the peer behind that; `svc`, `nfsd`, `defer`, `callback` and
+//! `client` sunrpc's server; `system` the rest.
 
 #![allow(
     clippy::missing_safety_doc,
@@ -14,6 +14,7 @@
 )]
 
 pub mod callback;
+mod client;
 pub mod cm;
 pub mod cq;
 mod defer;

@@ -331,7 +331,10 @@ fn keep_page(page: *mut page) {
     let before = Box::new(bytes_in(page));
     sim::spawn_short("cache", move || {
         sim::sleep(sim::below(30));
-        assert!(bytes_in(page) == *before, "a page of the page cache has changed");
+        assert!(
+            bytes_in(page) == *before,
+            "a page of the page cache has changed"
+        );
         unsafe { put_page(page.get()) };
     });
 }
