@@ -165,7 +165,7 @@ impl Peer {
         self.xid += 1;
         let is_changed = self.manner == Manner::Malformed && sim::chance(300);
         // No change of an XID makes it that of another Call.
-        let xid = self.xid | u32::from(is_changed) << 31;
+        let xid = self.xid | (u32::from(is_changed) << 31);
         let (mut call, mut message) = Call::draw(self.link, xid);
         call.is_changed = is_changed;
         if is_changed {
