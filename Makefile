@@ -43,6 +43,8 @@ fuzz: ## fuzz the protocol crate with cargo-fuzz: SECONDS=60 for each of TARGETS
 
 sim: ## run the module under SEEDS=1000 schedules, on models of the kernel; SEED=n repeats one
 	@scripts/cargo sim run $(or $(SEED),1 $(or $(SEEDS),1000))
+	@$(if $(SEED),,scripts/cargo sim run failures)
+	@$(if $(SEED),,scripts/cargo sim run example 1 50)
 
 sim-mutants: ## check that the simulator finds the faults in tools/sim/mutants
 	@scripts/mutants $(MUTANTS)

@@ -3,18 +3,20 @@
 //! A run: the module is loaded, peers make Calls under the faults that the seed draws, and all is
 //! torn down. At the end nothing may be left.
 
-use crate::peer::{Manner, Peer};
+use crate::{
+    counters::Counters,
+    manner::Manner,
+    peer::Peer,
+    stand::{check_idle, check_last_peer, Stand},
+};
 use bindings::{
-    add_device, address, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report,
-    svc_serv, svcrdma_limits, Ptr,
+    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report, svc_serv,
+    svcrdma_limits, Ptr,
 };
 use kernel::sim;
-use std::{
-    collections::HashMap,
-    sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
-        Arc,
-    },
+use std::sync::{
+    atomic::{AtomicU64, Ordering::Relaxed},
+    Arc,
 };
 
 /// The Calls that peers have seen answered, in all runs.
@@ -49,6 +51,11 @@ struct Plan {
     map: u64,
     post: u64,
     keeps: u64,
+    defers: u64,
+    drops: u64,
+    callbacks: u64,
+    /// An administrator closes connections, and queues of the device fail.
+    is_restless: bool,
     ending: Ending,
 }
 
@@ -58,7 +65,7 @@ impl Plan {
         let count = 1 + sim::below(4);
         let manner = |_| match is_quiet || sim::chance(400) {
             true => Manner::Correct,
-            false => Manner::ALL[sim::below(7) as usize],
+            false => Manner::ALL[sim::below(Manner::ALL.len() as u64) as usize],
         };
         let fault = |rates: [u64; 3]| match is_quiet || sim::chance(600) {
             true => 0,
@@ -74,12 +81,22 @@ impl Plan {
             map: fault([5, 100, 400]),
             post: fault([0, 1, 5]),
             keeps: sim::below(2) * 300,
+            defers: fault([20, 200, 600]),
+            drops: fault([0, 0, 20]),
+            callbacks: [0, 0, 5, 20][sim::below(4) as usize],
+            is_restless: fault([0, 0, 1]) > 0,
             ending: Ending::ALL[sim::below(4) as usize],
         }
     }
 
     fn has_faults(&self) -> bool {
-        self.memory + self.map + self.post > 0
+        self.memory + self.map + self.post + self.drops > 0 || self.is_restless
+    }
+
+    fn instruct(&self, server: Ptr<svc_serv>) {
+        let server = server.get();
+        (server.keeps, server.defers) = (self.keeps, self.defers);
+        (server.drops, server.callbacks) = (self.drops, self.callbacks);
     }
 
     fn limits(&self) -> svcrdma_limits {
@@ -100,26 +117,17 @@ impl Plan {
 
 /// Runs what the seed draws.
 pub fn run() {
-    bindings::memory::reset();
-    bindings::reset_registry();
     let plan = Plan::draw();
     sim::event(format_args!("{plan:?}"));
     sim::set_parameter(sim::below(2) as u8);
-    let module = svcrdma::load().expect("the module is loaded");
-    let device = add_device(plan.limits());
+    let stand = Stand::new(plan.limits(), plan.threads);
+    let (device, server) = (stand.device, stand.server);
     draw_settings();
-    let server = Ptr::server();
-    server.get().keeps = plan.keeps;
-    server
-        .listen(address(0, 20049))
-        .expect("the server listens");
-    let threads: Vec<_> = (0..plan.threads)
-        .map(|n| server.start(&format!("nfsd {n}")))
-        .collect();
+    plan.instruct(server);
 
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
-    let faults = start_faults(&plan, &is_ending);
+    let faults = start_faults(&plan, device, server, &is_ending);
     if plan.ending != Ending::Peaceful {
         sim::sleep(sim::below(100));
         end_early(&plan, device, server, &is_ending);
@@ -132,21 +140,14 @@ pub fn run() {
     if matches!(plan.ending, Ending::Peaceful | Ending::Fatal) {
         // The watchdog notices a fatal error when it looks, and closes all connections then.
         sim::sleep(3000);
-        check_last_peer(&plan, device);
+        let answered = check_last_peer(&stand, plan.calls.min(8));
+        ANSWERED.fetch_add(answered, Relaxed);
         // A peer that vanished with nothing in flight is not missed.
         server.close_connections();
         check_idle();
     }
     check_closes(&plan);
-    server.stop();
-    for thread in threads {
-        thread.join().expect("a thread does not fail");
-    }
-    if plan.ending != Ending::Removal {
-        remove_device(device);
-    }
-    drop(module);
-    sim::check_nothing_left();
+    stand.end(plan.ending != Ending::Removal);
 }
 
 /// Small budgets let peers wait for each other.
@@ -168,18 +169,50 @@ fn draw_settings() {
 }
 
 /// Lets faults happen now and then, until the peers are done.
-fn start_faults(plan: &Plan, is_ending: &Arc<AtomicU64>) -> shuttle::thread::JoinHandle<()> {
-    let rates = [plan.memory, plan.map, plan.post];
+fn start_faults(
+    plan: &Plan,
+    device: Ptr<ib_device>,
+    server: Ptr<svc_serv>,
+    is_ending: &Arc<AtomicU64>,
+) -> shuttle::thread::JoinHandle<()> {
+    let (rates, is_restless) = ([plan.memory, plan.map, plan.post], plan.is_restless);
     let is_ending = is_ending.clone();
     sim::spawn("faults", move || {
+        let mut counters = Counters::default();
         while is_ending.load(Relaxed) == 0 {
             sim::set_faults([0; 3]);
             pause();
+            counters.check();
             sim::set_faults(rates);
             pause();
+            if is_restless && sim::chance(256) {
+                disturb(device, server);
+            }
         }
         sim::set_faults([0; 3]);
+        server.get().drops = 0;
     })
+}
+
+/// Closes all connections, as an administrator may, or lets a queue of the device fail.
+fn disturb(device: Ptr<ib_device>, server: Ptr<svc_serv>) {
+    sim::event(format_args!("disturbed"));
+    let device = device.get();
+    match sim::below(3) {
+        0 => server.close_connections(),
+        1 => {
+            let qps = device.ids.iter().map(|id| id.get().qp);
+            let qps: Vec<_> = qps.filter(|qp| !qp.is_null()).collect();
+            if !qps.is_empty() {
+                Ptr(qps[sim::below(qps.len() as u64) as usize]).report();
+            }
+        }
+        _ => {
+            if !device.cqs.is_empty() {
+                device.cqs[sim::below(device.cqs.len() as u64) as usize].fail();
+            }
+        }
+    }
 }
 
 /// Lets other tasks run for a while.
@@ -199,13 +232,16 @@ fn start_peers(
     let start = |(host, manner): (usize, &Manner)| {
         let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
         let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
+        let may_lose = plan.drops > 0;
         sim::spawn(&format!("peer {host}"), move || {
             for _ in 0..3 {
                 let is_over = || is_ending.load(Relaxed) > 0;
                 let Some(mut peer) = Peer::connect(device, host, manner) else {
-                    assert!(may_fail || is_over(), "peer {host} was refused");
+                    let may_be_refused = may_fail || is_over() || !manner.is_correct();
+                    assert!(may_be_refused, "peer {host} was refused");
                     continue;
                 };
+                peer.may_lose = may_lose;
                 let is_done = peer.run(calls);
                 ANSWERED.fetch_add(peer.answered, Relaxed);
                 if is_done {
@@ -235,45 +271,6 @@ fn end_early(
     }
 }
 
-/// After the faults, whatever they were, a new peer is served.
-fn check_last_peer(plan: &Plan, device: Ptr<ib_device>) {
-    let mut peer = Peer::connect(device, 99, Manner::Correct).expect("the last peer connects");
-    assert!(
-        peer.run(plan.calls.min(8)),
-        "the connection of the last peer was closed"
-    );
-    ANSWERED.fetch_add(peer.answered, Relaxed);
-    peer.close();
-}
-
-/// When all peers have left, nothing is charged to anyone.
-fn check_idle() {
-    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
-    sim::sleep(20_000);
-    let text = kernel::bindings::read_debug_file(c"devices");
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    let (names, values) = (
-        lines.next().expect("a heading"),
-        lines.next().expect("a device"),
-    );
-    let values: HashMap<_, _> = names.zip(values).collect();
-    assert_eq!(
-        values["pages"], values["pages_free"],
-        "Read pages are charged:\n{text}"
-    );
-    for name in [
-        "connections",
-        "leaving",
-        "receives",
-        "calls_waiting",
-        "calls_unanswered",
-        "reply_pages",
-        "unvalidated_pages",
-    ] {
-        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
-    }
-}
-
 /// No connection of a correct peer is closed for what other peers do.
 fn check_closes(plan: &Plan) {
     // Overrun, stall, silence, drop, unasked, overflow, page shortage, too slow.
@@ -281,7 +278,7 @@ fn check_closes(plan: &Plan) {
     let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
     let closed = sim::closes()
         .into_iter()
-        .find(|reason| faults_of_peers.contains(reason));
+        .find(|reason| faults_of_peers.contains(reason) && (*reason != 18 || plan.drops == 0));
     assert!(
         !are_correct || closed.is_none(),
         "a correct peer is closed for {closed:?}"

@@ -150,12 +150,13 @@ pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
     });
 }
 
-/// Connects `peer`. Returns the connection, or None if it is refused.
+/// Connects `peer`; `begin` gets the connection before the server learns of it. Returns the
+/// connection, or None if it is refused.
 pub fn connect(
     device: Ptr<ib_device>,
     peer: sockaddr,
     private: &[u8],
-    reads: u8,
+    begin: impl FnOnce(Ptr<Link>),
 ) -> Option<Ptr<Link>> {
     let listener = registry(|registry| registry.listeners.first().copied())?;
     lock_handler(listener);
@@ -179,12 +180,13 @@ pub fn connect(
         false => Ptr::new(path).0,
     };
     device.get().ids.push(id);
+    begin(link);
     lock_handler(id);
     let refused = handle(
         id,
         rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST,
         private,
-        reads,
+        16,
     );
     unlock_handler(id);
     unlock_handler(listener);
@@ -205,6 +207,9 @@ pub unsafe fn rdma_create_id(
     _name: *const c_char,
 ) -> *mut rdma_cm_id {
     sim::might_sleep("rdma_create_id");
+    if sim::fails(Fault::Memory) {
+        return kernel::error::code::ENOMEM.to_ptr();
+    }
     new_id(handler, context).0
 }
 
@@ -214,12 +219,22 @@ pub unsafe fn rdma_set_afonly(_: *mut rdma_cm_id, _: c_int) -> c_int {
 
 pub unsafe fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut sockaddr) -> c_int {
     unsafe { (*id).route.addr.src_addr = *addr };
-    0
+    failure()
 }
 
 pub unsafe fn rdma_listen(id: *mut rdma_cm_id, _: c_int) -> c_int {
-    registry(|registry| registry.listeners.push(Ptr(id)));
-    0
+    let failure = failure();
+    if failure == 0 {
+        registry(|registry| registry.listeners.push(Ptr(id)));
+    }
+    failure
+}
+
+fn failure() -> c_int {
+    match sim::fails(Fault::Memory) {
+        true => -12,
+        false => 0,
+    }
 }
 
 pub unsafe fn rdma_set_min_rnr_timer(_: *mut rdma_cm_id, _: u8) -> c_int {
@@ -298,9 +313,7 @@ pub unsafe fn rdma_destroy_id(id: *mut rdma_cm_id) {
 pub unsafe fn ib_register_client(client: *mut ib_client) -> c_int {
     registry(|registry| registry.clients.push(Ptr(client)));
     for device in registry(|registry| registry.devices.clone()) {
-        if let Some(add) = unsafe { (*client).add } {
-            unsafe { add(device.0) };
-        }
+        add_client(device, Ptr(client));
     }
     0
 }
@@ -308,9 +321,20 @@ pub unsafe fn ib_register_client(client: *mut ib_client) -> c_int {
 pub unsafe fn ib_unregister_client(client: *mut ib_client) {
     registry(|registry| registry.clients.retain(|one| one.0 != client));
     for device in registry(|registry| registry.devices.clone()) {
-        if let Some(remove) = unsafe { (*client).remove } {
-            unsafe { remove(device.0, core::ptr::null_mut()) };
-        }
+        remove_client(device, Ptr(client));
+    }
+}
+
+fn add_client(device: Ptr<ib_device>, client: Ptr<ib_client>) {
+    let add = client.get().add.expect("a client has the function");
+    device.get().has_client = unsafe { add(device.0) } == 0;
+}
+
+/// A client that could not add the device is not told of its removal.
+fn remove_client(device: Ptr<ib_device>, client: Ptr<ib_client>) {
+    let remove = client.get().remove.expect("a client has the function");
+    if core::mem::take(&mut device.get().has_client) {
+        unsafe { remove(device.0, core::ptr::null_mut()) };
     }
 }
 
@@ -319,15 +343,15 @@ pub fn add_device(limits: svcrdma_limits) -> Ptr<ib_device> {
     let device = Ptr::new(ib_device {
         limits,
         is_registered: true,
+        has_client: false,
         users: 0,
         ids: Vec::new(),
         handlers: Vec::new(),
+        cqs: Vec::new(),
     });
     registry(|registry| registry.devices.push(device));
     for client in registry(|registry| registry.clients.clone()) {
-        if let Some(add) = client.get().add {
-            unsafe { add(device.0) };
-        }
+        add_client(device, client);
     }
     device
 }
@@ -340,9 +364,7 @@ pub fn remove_device(device: Ptr<ib_device>) {
         deliver_event(id, rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL);
     }
     for client in registry(|registry| registry.clients.clone()) {
-        if let Some(remove) = client.get().remove {
-            unsafe { remove(device.0, core::ptr::null_mut()) };
-        }
+        remove_client(device, client);
     }
     sim::wait(device.0, || device.get().users == 0);
 }

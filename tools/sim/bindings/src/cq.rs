@@ -75,6 +75,7 @@ pub unsafe fn ib_alloc_cq(
         is_ending: false,
         task: None,
     });
+    Ptr(device).get().cqs.push(cq);
     cq.get().task = Some(sim::spawn("cq", move || cq.run()));
     cq.0
 }
@@ -138,6 +139,7 @@ pub unsafe fn ib_free_cq(cq: *mut ib_cq) {
     let cq = Ptr(cq);
     sim::might_sleep("ib_free_cq");
     cq.get().is_ending = true;
+    Ptr(cq.get().device).get().cqs.retain(|one| *one != cq);
     sim::wake(cq.0);
     if let Some(task) = cq.get().task.take() {
         task.join().expect("handlers do not fail");

@@ -2,7 +2,7 @@
 
 //! RDMA devices, protection domains, and memory regions.
 
-use crate::{ib_sge, rdma_cm_id, scatterlist, Ptr, PAGE};
+use crate::{ib_cq, ib_sge, rdma_cm_id, scatterlist, Ptr, PAGE};
 use kernel::{
     ffi::{c_char, c_int, c_void},
     sim::{self, Fault},
@@ -26,10 +26,13 @@ pub struct svcrdma_limits {
 pub struct ib_device {
     pub limits: svcrdma_limits,
     pub is_registered: bool,
+    /// The module could add the device.
+    pub has_client: bool,
     /// What keeps the device registered.
     pub users: u32,
     pub ids: Vec<Ptr<rdma_cm_id>>,
     pub handlers: Vec<Ptr<ib_event_handler>>,
+    pub cqs: Vec<Ptr<ib_cq>>,
 }
 
 pub unsafe fn device_get(_: *mut ib_device) {
@@ -115,6 +118,9 @@ pub struct ib_pd {
 
 pub unsafe fn ib_alloc_pd(device: *mut ib_device) -> *mut ib_pd {
     sim::might_sleep("ib_alloc_pd");
+    if sim::fails(Fault::Memory) {
+        return kernel::error::code::ENOMEM.to_ptr();
+    }
     sim::count("protection domain", 1);
     Ptr::new(ib_pd {
         device,
@@ -142,6 +148,7 @@ pub struct ib_mr {
     pub iova: u64,
     pd: Ptr<ib_pd>,
     pub(crate) is_valid: bool,
+    pub(crate) access: c_int,
     /// The DMA addresses of its pages.
     pub(crate) pages: Vec<u64>,
 }
@@ -161,6 +168,7 @@ pub unsafe fn ib_alloc_mr(pd: *mut ib_pd, _: u32, _pages: u32) -> *mut ib_mr {
         iova: 0,
         pd,
         is_valid: false,
+        access: 0,
         pages: Vec::new(),
     });
     pd.get().regions.push(mr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device's side of a queue pair: a task of each executes its work requests, in their order.
+//! The device's side of a queue pair: a task of each executes its work requests. They start and
+//! complete in their order, but later ones may be executed while an RDMA Read waits for its response.
 
 use crate::{
     cq::Done,
@@ -13,7 +14,7 @@ use core::mem::ManuallyDrop;
 use kernel::sim;
 
 /// How a work request ends.
-enum End {
+pub(crate) enum End {
     Done,
     /// The peer is gone, or the queue pair is in error before it was executed.
     Flushed,
@@ -43,14 +44,14 @@ impl Ptr<ib_qp> {
             sim::wait(self.0, || {
                 let this = self.get();
                 let is_ready = this.is_broken || link.get().is_open();
-                let has_work = is_ready && !this.sends.is_empty();
-                this.is_destroyed || has_work || (this.is_broken && !this.receives.is_empty())
+                let has_receives = this.is_broken && !this.receives.is_empty();
+                this.is_destroyed || (is_ready && self.has_send()) || has_receives
             });
             if self.get().is_destroyed {
                 return;
             }
-            if let Some(send) = self.get().sends.pop_front() {
-                self.execute(send);
+            if self.has_send() {
+                self.step();
             } else if let Some(receive) = self.get().receives.pop_front() {
                 self.end_receive(receive, ib_wc_status_IB_WC_WR_FLUSH_ERR, 0);
             }
@@ -58,17 +59,76 @@ impl Ptr<ib_qp> {
         }
     }
 
-    fn execute(self, send: SendRequest) {
-        let end = if self.get().is_broken {
+    /// Returns the place of the first RDMA Read whose response has not arrived.
+    fn pending_read(self) -> Option<usize> {
+        let mut started = self.get().started.iter();
+        started.position(|(_, end)| end.is_none())
+    }
+
+    /// Returns true if the response of an RDMA Read arrives now, or never will.
+    fn has_response(self) -> bool {
+        let link = self.get().link.get();
+        let can_end = self.get().is_broken || link.is_gone() || link.serves_reads;
+        can_end && self.pending_read().is_some()
+    }
+
+    /// Returns true if the next work request may be started: a fenced one waits for all Reads.
+    fn may_start(self) -> bool {
+        let fence = ib_send_flags_IB_SEND_FENCE as i32;
+        let next = self.get().sends.front();
+        next.is_some_and(|next| next.flags & fence == 0 || self.pending_read().is_none())
+    }
+
+    fn has_ended(self) -> bool {
+        let first = self.get().started.front();
+        first.is_some_and(|(_, end)| end.is_some())
+    }
+
+    fn has_send(self) -> bool {
+        self.has_ended() || self.has_response() || self.may_start()
+    }
+
+    /// Starts a work request, ends an RDMA Read, or completes a work request. Those behind a Read
+    /// are executed before or after its response arrives, as the seed says; all complete in order.
+    fn step(self) {
+        let is_first = !self.may_start() || sim::chance(400);
+        if self.has_ended() {
+            if let Some((send, Some(end))) = self.get().started.pop_front() {
+                self.complete(send, end);
+            }
+        } else if self.has_response() && is_first {
+            self.end_read();
+        } else if let Some(send) = self.get().sends.pop_front() {
+            let is_read = send.opcode == ib_wr_opcode_IB_WR_RDMA_READ;
+            let end = (!is_read).then(|| self.execute(&send));
+            self.get().started.push_back((send, end));
+        }
+    }
+
+    fn end_read(self) {
+        let Some(at) = self.pending_read() else {
+            return;
+        };
+        let send = self.get().started[at].0.clone();
+        let end = self.execute(&send);
+        self.get().started[at].1 = Some(end);
+    }
+
+    fn execute(self, send: &SendRequest) -> End {
+        if self.get().is_broken {
             End::Flushed
         } else {
-            self.transfer(&send)
-        };
+            self.transfer(send)
+        }
+    }
+
+    fn complete(self, send: SendRequest, end: End) {
         if self.get().is_destroyed {
             return;
         }
+        let is_signalled = send.flags & ib_send_flags_IB_SEND_SIGNALED as i32 != 0;
         let status = match end {
-            End::Done if !send.is_signalled => return,
+            End::Done if !is_signalled => return,
             End::Done => ib_wc_status_IB_WC_SUCCESS,
             End::Flushed => ib_wc_status_IB_WC_WR_FLUSH_ERR,
             End::Failed(status) => status,
@@ -86,8 +146,7 @@ impl Ptr<ib_qp> {
             byte_len: 0,
             ex: NO_KEY,
         };
-        let number = send.number;
-        let send = Some((self, number));
+        let send = Some((self, send.number));
         self.get().send_cq.push(Done { wc, send });
     }
 
@@ -113,6 +172,7 @@ impl Ptr<ib_qp> {
                 if !self.wait_for_peer(|| link.get().serves_reads) {
                     return End::Flushed;
                 }
+                self.check_sink(&send.entries);
                 let len = send.entries.iter().map(|entry| entry.1).sum();
                 let Some(bytes) = link.get().read(send.key, send.addr, len) else {
                     return self.refused();
@@ -134,7 +194,9 @@ impl Ptr<ib_qp> {
                 }
                 let bytes = self.gather(&send.entries);
                 let is_invalidating = send.opcode == ib_wr_opcode_IB_WR_SEND_WITH_INV;
-                link.get().take(bytes, is_invalidating.then_some(send.key));
+                if !link.get().take(bytes, is_invalidating.then_some(send.key)) {
+                    return self.refused();
+                }
                 sim::wake(link.0);
             }
             ib_wr_opcode_IB_WR_REG_MR => {
@@ -144,6 +206,7 @@ impl Ptr<ib_qp> {
                     "registration of a valid region"
                 );
                 mr.is_valid = true;
+                mr.access = send.access;
             }
             ib_wr_opcode_IB_WR_LOCAL_INV => {
                 let mr = self.region(send.key);
@@ -153,6 +216,22 @@ impl Ptr<ib_qp> {
             _ => {}
         }
         End::Done
+    }
+
+    /// iWARP places the response of a Read like a remote Write: into memory registered for that.
+    fn check_sink(self, entries: &[(u64, usize, u32)]) {
+        let pd = self.get().pd.get();
+        if !Ptr(pd.device).get().limits.iwarp {
+            return;
+        }
+        let needed =
+            (ib_access_flags_IB_ACCESS_LOCAL_WRITE | ib_access_flags_IB_ACCESS_REMOTE_WRITE) as i32;
+        let is_registered =
+            |key| key != pd.local_dma_lkey && self.region(key).access & needed == needed;
+        assert!(
+            entries.iter().all(|entry| is_registered(entry.2)),
+            "an iWARP Read into memory that is not registered for it"
+        );
     }
 
     fn refused(self) -> End {

@@ -3,8 +3,8 @@
 //! Model of what the module takes from C: the types and functions that its crates use.
 //!
 //! `memory` has pages and their DMA mappings; `device`, `cq`, `verbs` and `cm` what the RDMA core has,
-//! and `engine` and `link` the device and the peer behind that; `svc` and `nfsd` sunrpc's server;
-//! `system` the rest.
+//! and `engine` and `link` the device and the peer behind that; `svc`, `nfsd`, `defer`, `callback` and
+//! `client` sunrpc's server; `system` the rest.
 
 #![allow(
     clippy::missing_safety_doc,
@@ -13,8 +13,11 @@
     non_upper_case_globals
 )]
 
+pub mod callback;
+mod client;
 pub mod cm;
 pub mod cq;
+mod defer;
 pub mod device;
 mod engine;
 pub mod link;
@@ -23,9 +26,9 @@ pub mod nfsd;
 pub mod svc;
 pub mod system;
 pub mod trace;
-pub mod unused;
 pub mod verbs;
 
+pub use callback::*;
 pub use cm::*;
 pub use cq::*;
 pub use device::*;
@@ -35,7 +38,6 @@ pub use nfsd::*;
 pub use svc::*;
 pub use system::*;
 pub use trace::*;
-pub use unused::*;
 pub use verbs::*;
 
 /// A pointer that tasks share: all are in one thread of the host.

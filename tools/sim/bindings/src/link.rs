@@ -30,6 +30,8 @@ pub struct Link {
     pub private: Vec<u8>,
     messages: VecDeque<Vec<u8>>,
     regions: HashMap<u32, Region>,
+    /// The memory that a Send of the server has made invalid.
+    invalidated: HashMap<u32, Region>,
     next_key: u32,
 }
 
@@ -47,6 +49,7 @@ impl Link {
             private: Vec::new(),
             messages: VecDeque::new(),
             regions: HashMap::new(),
+            invalidated: HashMap::new(),
             next_key: 0x1000,
         }
     }
@@ -61,14 +64,18 @@ impl Link {
 
     /// Registers memory, and returns its key.
     pub fn register(&mut self, region: Region) -> u32 {
-        self.next_key += 1 + sim::below(7) as u32;
-        self.regions.insert(self.next_key, region);
-        self.next_key
+        self.next_key += 1;
+        // No change of a bit makes a key that of other memory.
+        let key = self.next_key.wrapping_mul(0x9e37_79b1);
+        self.regions.insert(key, region);
+        key
     }
 
     /// Returns the memory of a key, which is not valid any more.
     pub fn invalidate(&mut self, key: u32) -> Region {
-        self.regions.remove(&key).expect("the key was registered")
+        let region = self.regions.remove(&key);
+        let region = region.or_else(|| self.invalidated.remove(&key));
+        region.expect("the key was registered")
     }
 
     fn range(&mut self, key: u32, addr: u64, len: usize, is_sink: bool) -> Option<&mut [u8]> {
@@ -93,23 +100,39 @@ impl Link {
         range.map(|range| range.copy_from_slice(bytes)).is_some()
     }
 
-    pub(crate) fn take(&mut self, bytes: Vec<u8>, _invalidated: Option<u32>) {
+    /// Takes a message into a Receive. Returns false if it invalidates a key that is not valid.
+    pub(crate) fn take(&mut self, bytes: Vec<u8>, invalidated: Option<u32>) -> bool {
+        if let Some(key) = invalidated {
+            let Some(region) = self.regions.remove(&key) else {
+                return false;
+            };
+            self.invalidated.insert(key, region);
+        }
         self.receives -= 1;
         self.messages.push_back(bytes);
+        true
     }
 }
 
 impl Ptr<Link> {
-    /// Sends a message, and waits if no Receive is posted. Returns true if it had to wait, and None
-    /// if the connection has ended.
+    /// Sends a message, and waits if no Receive is posted; not for longer than the device repeats it.
+    /// Returns true if it had to wait, and None if the connection has ended.
     pub fn send(self, bytes: &[u8]) -> Option<bool> {
         let has_receive = || self.get().qp.is_some_and(|qp| qp.has_receive());
         let has_waited = !has_receive();
-        sim::wait(self.0, || self.has_ended() || has_receive());
+        if !sim::wait_for(self.0, 60_000, || self.has_ended() || has_receive()) {
+            self.close();
+        }
         let qp = self.get().qp.filter(|_| !self.has_ended())?;
         qp.deliver(bytes);
         sim::point();
         Some(has_waited)
+    }
+
+    /// Returns the Receives that the server has posted.
+    pub fn posted(self) -> usize {
+        let qp = self.get().qp;
+        qp.map_or(0, |qp| qp.get().receives.len())
     }
 
     /// Waits for a message. Returns None if the connection has ended, or after a time.

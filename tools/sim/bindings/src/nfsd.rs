@@ -2,7 +2,12 @@
 
 //! The threads of nfsd, and a program that checks the arguments of each Call.
 
-use crate::{get_page, page, page_address, put_page, sockaddr, svc::*, Ptr, PAGE};
+use crate::{
+    defer::{release, Deferred},
+    get_page, page, page_address, put_page, sockaddr,
+    svc::*,
+    Ptr, PAGE,
+};
 use kernel::{ffi::c_int, sim};
 
 /// What the program makes of the bytes at `at`, for a Call with `tag`.
@@ -15,6 +20,11 @@ pub fn pattern(tag: u32, at: usize) -> u8 {
 pub fn bytes_of(tag: u32, len: usize) -> Vec<u8> {
     (0..len).map(|at| pattern(tag, at)).collect()
 }
+
+/// The status with which sunrpc answers a Call that it cannot decode.
+pub const GARBAGE_ARGS: u32 = 4;
+/// The most bytes that the program returns.
+const MAX_RESULT: usize = 1 << 17;
 
 /// A request that was not received is not processed.
 struct Request {
@@ -115,7 +125,11 @@ impl Ptr<svc_serv> {
         xprt.get().flags |= 1 << XPT_DEAD;
         let detach = xprt.ops().xpo_detach.expect("the operation is there");
         unsafe { detach(xprt.0) };
+        xprt.close_callbacks();
         self.get().xprts.retain(|one| *one != xprt);
+        while let Some(call) = self.next_deferred(xprt) {
+            call.end();
+        }
         sim::wake(self.0);
         xprt.put();
     }
@@ -163,14 +177,21 @@ impl Request {
         let rqst = self.rqst.get();
         rqst.rq_xprt = xprt.0;
         rqst.rq_next_page = rqst.rq_respages;
-        let receive = xprt.ops().xpo_recvfrom.expect("the operation is there");
-        if unsafe { receive(self.rqst.0) } <= 0 {
-            return;
-        }
+        // The arguments of a deferred Call, which have to stay meanwhile.
+        let args = match serv.next_deferred(xprt) {
+            Some(call) => Some(call.deliver(self.rqst)),
+            None => {
+                let receive = xprt.ops().xpo_recvfrom.expect("the operation is there");
+                if unsafe { receive(self.rqst.0) } <= 0 {
+                    return;
+                }
+                None
+            }
+        };
         self.work(serv, xprt);
+        drop(args);
         let ctxt = core::mem::replace(&mut self.rqst.get().rq_xprt_ctxt, core::ptr::null_mut());
-        let release = xprt.ops().xpo_release_ctxt.expect("the operation is there");
-        unsafe { release(xprt.0, ctxt) };
+        release(xprt, ctxt);
         self.release_pages();
     }
 
@@ -203,92 +224,140 @@ impl Request {
         bytes
     }
 
-    /// Processes a Call: checks its data, and makes as many results as it asks for.
+    /// Processes a Call: defers it, drops it, or answers it.
     fn work(&mut self, serv: Ptr<svc_serv>, xprt: Ptr<svc_xprt>) {
         let call = self.arguments();
-        let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().expect("four bytes"));
-        let (xid, tag, wanted) = (word(0), word(40), word(44) as usize);
-        let len = word(48) as usize;
-        assert_eq!(
-            &call[52..52 + len],
-            bytes_of(tag, len),
-            "the data of Call {xid:#x} are wrong"
-        );
-        if serv.get().keeps > 0 && sim::chance(serv.get().keeps) {
-            self.keep_page();
+        if sim::chance(serv.get().defers) {
+            if let Some(deferred) = Deferred::take(self.rqst, call.clone()) {
+                deferred.revisit_later(serv);
+                return;
+            }
+        }
+        if sim::chance(serv.get().keeps) {
+            let arg = &self.rqst.get().rq_arg;
+            if arg.page_len > 0 {
+                keep_page(unsafe { *arg.pages });
+            }
         }
         if sim::chance(200) {
             sim::sleep(sim::below(5));
         }
-        xprt.get().flags |= 1 << XPT_PEER_VALID;
-        if serv.get().drops > 0 && sim::chance(serv.get().drops) {
-            serv.get().dropped += 1;
-            return;
+        if xprt.get().is_trusted {
+            xprt.get().flags |= 1 << XPT_PEER_VALID;
         }
-        self.answer(xid, tag, wanted);
-        serv.get().answered += 1;
+        let Some(xid) = word(&call, 0).filter(|_| !sim::chance(serv.get().drops)) else {
+            sim::event(format_args!("nfsd: dropped"));
+            return;
+        };
+        serv.call_back(xprt);
+        match results_for(&call) {
+            Some((tag, wanted)) => self.answer(serv, xid, tag, wanted),
+            None => self.refuse(xid),
+        }
         let send = xprt.ops().xpo_sendto.expect("the operation is there");
         unsafe { send(self.rqst.0) };
     }
 
-    /// Keeps the first page of the data, as a page cache does.
-    fn keep_page(&self) {
-        let arg = &self.rqst.get().rq_arg;
-        if arg.page_len == 0 {
-            return;
-        }
-        let page = Ptr(unsafe { *arg.pages });
-        unsafe { get_page(page.0) };
-        sim::spawn_short("cache", move || {
-            sim::sleep(sim::below(30));
-            unsafe { put_page(page.get()) };
-        });
+    /// Answers a Call whose arguments are garbage.
+    fn refuse(&mut self, xid: u32) {
+        sim::event(format_args!("nfsd: garbage in Call {xid:#x}"));
+        let bytes = words(&[xid, 1, 0, 0, 0, GARBAGE_ARGS]);
+        let (len, rqst) = (bytes.len(), self.rqst.get());
+        rqst.rq_next_page = rqst.rq_respages.wrapping_add(1);
+        rqst.rq_res = EMPTY;
+        rqst.rq_res.head[0] = self.head(&bytes);
+        rqst.rq_res.len = len as u32;
     }
 
-    fn answer(&mut self, xid: u32, tag: u32, len: usize) {
-        let rqst = self.rqst.get();
+    /// Copies `bytes` to the first page of the results.
+    fn head(&self, bytes: &[u8]) -> kvec {
         let head = unsafe { page_address(self.respages[0]).cast::<u8>() };
-        let words = [xid, 1, 0, 0, 0, 0, tag, len as u32];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let pad = len.wrapping_neg() % 4;
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), head, bytes.len()) };
+        kvec {
+            iov_base: head.cast(),
+            iov_len: bytes.len(),
+        }
+    }
+
+    fn answer(&mut self, serv: Ptr<svc_serv>, xid: u32, tag: u32, len: usize) {
+        let head = self.head(&words(&[xid, 1, 0, 0, 0, 0, tag, len as u32]));
         let base = sim::below(PAGE as u64 / 4) as usize * 4;
-        let data = bytes_of(tag, len);
-        for (i, byte) in data.into_iter().enumerate() {
+        let used = 1 + (len > 0).then(|| (base + len).div_ceil(PAGE)).unwrap_or(0);
+        for (i, byte) in bytes_of(tag, len).into_iter().enumerate() {
             let at = base + i;
             let page = unsafe { page_address(self.respages[1 + at / PAGE]).cast::<u8>() };
             unsafe { *page.add(at % PAGE) = byte };
         }
-        let used = 1 + if len > 0 {
-            (base + len).div_ceil(PAGE)
-        } else {
-            0
-        };
-        unsafe {
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), head, bytes.len());
-            core::ptr::write_bytes(head.add(bytes.len()), 0, pad);
+        if sim::chance(serv.get().keeps) {
+            // Spliced pages stay in the page cache.
+            self.respages[1..used].iter().copied().for_each(keep_page);
         }
+        self.set_results(head, base, len, used);
+    }
+
+    fn set_results(&mut self, head: kvec, base: usize, len: usize, used: usize) {
+        let rqst = self.rqst.get();
+        let (pad, tail) = (
+            len.wrapping_neg() % 4,
+            head.iov_base.cast::<u8>().wrapping_add(head.iov_len),
+        );
+        unsafe { core::ptr::write_bytes(tail, 0, pad) };
         rqst.rq_next_page = rqst.rq_respages.wrapping_add(used);
         rqst.rq_res = xdr_buf {
-            head: [kvec {
-                iov_base: head.cast(),
-                iov_len: bytes.len(),
-            }],
+            head: [head],
             tail: [kvec {
-                iov_base: head.wrapping_add(bytes.len()).cast(),
+                iov_base: tail.cast(),
                 iov_len: pad,
             }],
             pages: rqst.rq_respages.wrapping_add(1),
             page_base: base as u32,
             page_len: len as u32,
             buflen: PAGE as u32,
-            len: (bytes.len() + len + pad) as u32,
+            len: (head.iov_len + len + pad) as u32,
         };
         if len > 0 {
-            let mark = Ptr(rqst.rq_xprt)
-                .ops()
-                .xpo_result_payload
-                .expect("the operation is there");
-            unsafe { mark(self.rqst.0, bytes.len() as u32, len as u32) };
+            let xprt = Ptr(rqst.rq_xprt);
+            let mark = xprt.ops().xpo_result_payload;
+            let mark = mark.expect("the operation is there");
+            unsafe { mark(self.rqst.0, head.iov_len as u32, len as u32) };
         }
     }
+}
+
+/// Keeps a page for a while, as the page cache does. Nobody may write to it.
+fn keep_page(page: *mut page) {
+    let page = Ptr(page);
+    unsafe { get_page(page.0) };
+    let before = Box::new(bytes_in(page));
+    sim::spawn_short("cache", move || {
+        sim::sleep(sim::below(30));
+        assert!(
+            bytes_in(page) == *before,
+            "a page of the page cache has changed"
+        );
+        unsafe { put_page(page.get()) };
+    });
+}
+
+fn bytes_in(page: Ptr<page>) -> [u8; PAGE] {
+    unsafe { *page_address(page.0).cast() }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*word))
+}
+
+/// Returns words as they are sent.
+pub fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Checks the data of a Call. Returns the tag and the length of the results that it asks for, or
+/// None if anything is wrong.
+fn results_for(call: &[u8]) -> Option<(u32, usize)> {
+    let (tag, wanted, len) = (word(call, 40)?, word(call, 44)?, word(call, 48)?);
+    let data = call.get(52..)?.get(..len as usize)?;
+    let wanted = wanted as usize;
+    (data == bytes_of(tag, data.len()) && wanted <= MAX_RESULT).then_some((tag, wanted))
 }

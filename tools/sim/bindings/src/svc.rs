@@ -2,7 +2,7 @@
 
 //! sunrpc's server: transports, the threads of nfsd, and a program that checks its arguments.
 
-use crate::{net, page, sockaddr, Ptr};
+use crate::{callback::rpc_xprt, defer::Deferred, net, page, sockaddr, Ptr};
 use kernel::{
     bindings::module,
     ffi::{c_char, c_int, c_uint, c_void},
@@ -16,6 +16,7 @@ pub const XPT_CONN: u32 = 1;
 pub const XPT_CLOSE: u32 = 2;
 pub const XPT_DATA: u32 = 3;
 pub const XPT_DEAD: u32 = 5;
+pub const XPT_DEFERRED: u32 = 8;
 pub const XPT_LISTENER: u32 = 10;
 pub const XPT_CACHE_AUTH: u32 = 11;
 pub const XPT_CONG_CTRL: u32 = 14;
@@ -59,6 +60,10 @@ pub struct svc_xprt {
     pub(crate) flags: u32,
     refs: u32,
     pub(crate) running: i32,
+    /// The program validates the peer with its first Call.
+    pub(crate) is_trusted: bool,
+    pub(crate) has_client: bool,
+    pub(crate) bc_xprt: *mut rpc_xprt,
 }
 
 #[repr(C)]
@@ -84,7 +89,7 @@ pub struct xdr_buf {
     pub len: u32,
 }
 
-pub(crate) const EMPTY: xdr_buf = xdr_buf {
+pub const EMPTY: xdr_buf = xdr_buf {
     head: [NO_BYTES],
     tail: [NO_BYTES],
     pages: core::ptr::null_mut(),
@@ -113,13 +118,17 @@ pub struct svc_serv {
     pub(crate) xprts: Vec<Ptr<svc_xprt>>,
     pub(crate) ready: VecDeque<Ptr<svc_xprt>>,
     pub(crate) is_ending: bool,
-    /// The Calls that the program has answered, and those that it has dropped.
-    pub answered: u64,
-    pub dropped: u64,
+    /// The Calls that were deferred and wait for a thread.
+    pub(crate) deferred: Vec<Deferred>,
     /// The chance that the program drops a Call, in 1024ths.
     pub drops: u64,
-    /// The chance that the program keeps a page of its arguments for a while, in 1024ths.
+    /// The chance that sunrpc defers a Call, in 1024ths.
+    pub defers: u64,
+    /// The chance that the program keeps pages of its arguments or results for a while, in 1024ths.
     pub keeps: u64,
+    /// The callbacks to each client, and those that were answered.
+    pub callbacks: u64,
+    pub called_back: u64,
 }
 
 thread_local! {
@@ -149,6 +158,9 @@ pub unsafe fn svc_xprt_init(
         flags: 1 << XPT_BUSY,
         refs: 1,
         running: 0,
+        is_trusted: sim::chance(768),
+        has_client: false,
+        bc_xprt: core::ptr::null_mut(),
     };
     unsafe { xprt.write(this) };
 }
@@ -236,7 +248,7 @@ impl Ptr<svc_xprt> {
             return true;
         }
         let has_space = self.ops().xpo_has_wspace.expect("the operation is there");
-        self.has(XPT_DATA) && unsafe { has_space(self.0) } != 0
+        (self.has(XPT_DATA) || self.has(XPT_DEFERRED)) && unsafe { has_space(self.0) } != 0
     }
 
     pub(crate) fn hold(self) {
@@ -247,6 +259,9 @@ impl Ptr<svc_xprt> {
         self.get().refs -= 1;
         if self.get().refs == 0 {
             sim::count("transport", -1);
+            if !self.get().bc_xprt.is_null() {
+                unsafe { crate::xprt_put(self.get().bc_xprt) };
+            }
             let free = self.ops().xpo_free.expect("the operation is there");
             unsafe { free(self.0) };
         }

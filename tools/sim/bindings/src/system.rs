@@ -33,8 +33,25 @@ pub fn address(host: u32, port: u16) -> sockaddr {
     __kernel_sockaddr_storage(bytes)
 }
 
-pub unsafe fn addr_len(_: *const sockaddr) -> usize {
-    16
+/// Returns an IPv6 address.
+pub fn address6(host: u32, port: u16) -> sockaddr {
+    let mut bytes = [0; 128];
+    bytes[..2].copy_from_slice(&(AF_INET6 as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&port.to_be_bytes());
+    bytes[8..10].copy_from_slice(&[0x20, 0x01]);
+    bytes[20..24].copy_from_slice(&host.to_be_bytes());
+    __kernel_sockaddr_storage(bytes)
+}
+
+fn is_ipv6(addr: &sockaddr) -> bool {
+    addr.0[..2] == (AF_INET6 as u16).to_ne_bytes()
+}
+
+pub unsafe fn addr_len(addr: *const sockaddr) -> usize {
+    match is_ipv6(unsafe { &*addr }) {
+        true => 28,
+        false => 16,
+    }
 }
 
 pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
@@ -42,7 +59,10 @@ pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
 pub unsafe fn addr_format(buf: *mut c_char, len: usize, addr: *const sockaddr) -> c_int {
     let bytes = unsafe { (*addr).0 };
     let port = u16::from_be_bytes([bytes[2], bytes[3]]);
-    let text = format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]);
+    let text = match is_ipv6(unsafe { &*addr }) {
+        true => format!("[{:x?}]:{port}", &bytes[8..24]),
+        false => format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]),
+    };
     let len = text.len().min(len);
     unsafe { core::ptr::copy_nonoverlapping(text.as_ptr(), buf, len) };
     len as c_int
@@ -79,10 +99,8 @@ pub struct net {
 
 thread_local! {
     static NET: net = const { net { generic: Cell::new(core::ptr::null_mut()) } };
-    static TABLES: RefCell<HashMap<String, Ptr>> = RefCell::default();
+    static TABLES: RefCell<HashMap<String, *mut ctl_table>> = RefCell::default();
 }
-
-struct Ptr(*mut i64);
 
 /// Returns the namespace.
 pub fn init_net() -> *mut net {
@@ -163,10 +181,10 @@ pub unsafe fn register_net_sysctl_sz(
 ) -> *mut ctl_table_header {
     sim::count("sysctl table", 1);
     for i in 0..count {
-        let (name, data) = unsafe { ((*table.add(i)).procname, (*table.add(i)).data) };
-        let name = unsafe { CStr::from_ptr(name.cast()) };
+        let entry = unsafe { table.add(i) };
+        let name = unsafe { CStr::from_ptr((*entry).procname.cast()) };
         let name = name.to_str().expect("a name is text").to_string();
-        TABLES.with(|tables| tables.borrow_mut().insert(name, Ptr(data.cast())));
+        TABLES.with(|tables| tables.borrow_mut().insert(name, entry));
     }
     core::ptr::dangling_mut()
 }
@@ -178,14 +196,30 @@ pub unsafe fn unregister_net_sysctl_table(_: *mut ctl_table_header) {
 
 /// Sets one of the module's settings.
 pub fn set(name: &str, value: i64) {
-    let data = TABLES.with(|tables| tables.borrow().get(name).map(|entry| entry.0));
-    unsafe { *data.expect("the module has the setting") = value };
+    let entry = TABLES.with(|tables| tables.borrow().get(name).copied());
+    let entry = entry.expect("the module has the setting");
+    unsafe { *(*entry).data.cast() = value };
 }
 
-/// Returns one of the module's settings or counters.
-pub fn setting(name: &str) -> i64 {
-    let data = TABLES.with(|tables| tables.borrow().get(name).map(|entry| entry.0));
-    unsafe { *data.expect("the module has the counter") }
+/// Reads the files of all counters.
+pub fn read_counters() -> Vec<(String, Vec<i64>)> {
+    let entries: Vec<_> = TABLES.with(|tables| {
+        let tables = tables.borrow();
+        let tables = tables.iter().map(|(name, entry)| (name.clone(), *entry));
+        tables.collect()
+    });
+    let is_counter =
+        |entry: *mut ctl_table| unsafe { (*entry).mode & 0o222 == 0 && (*entry).maxlen % 8 == 0 };
+    let counters = entries.into_iter().filter(|(_, entry)| is_counter(*entry));
+    counters.map(|(name, entry)| (name, read(entry))).collect()
+}
+
+fn read(entry: *mut ctl_table) -> Vec<i64> {
+    let handler = unsafe { (*entry).proc_handler }.expect("a file has a function");
+    let (mut len, mut at) = (0, 0);
+    unsafe { handler(entry, 0, core::ptr::null_mut(), &mut len, &mut at) };
+    let (data, count) = unsafe { ((*entry).data.cast::<i64>(), (*entry).maxlen as usize / 8) };
+    unsafe { core::slice::from_raw_parts(data, count) }.to_vec()
 }
 
 pub unsafe extern "C" fn proc_doulongvec_minmax(

@@ -3,7 +3,10 @@
 //! Queue pairs, as the module sees them, and the numbers of the verbs. `engine` executes what is
 //! posted.
 
-use crate::{ib_cq, ib_cqe, ib_device, ib_event, ib_mr, ib_pd, link::Link, rdma_cm_id, Anon, Ptr};
+use crate::{
+    engine::End, ib_cq, ib_cqe, ib_device, ib_event, ib_mr, ib_pd, link::Link, rdma_cm_id, Anon,
+    Ptr,
+};
 use core::mem::ManuallyDrop;
 use kernel::{
     ffi::{c_int, c_void},
@@ -121,15 +124,17 @@ pub struct ib_qp_init_attr {
     pub qp_type: u32,
 }
 
+#[derive(Clone)]
 pub(crate) struct SendRequest {
     pub(crate) number: u64,
     pub(crate) cqe: *mut ib_cqe,
     pub(crate) opcode: ib_wr_opcode,
-    pub(crate) is_signalled: bool,
+    pub(crate) flags: c_int,
     pub(crate) entries: Vec<(u64, usize, u32)>,
     pub(crate) addr: u64,
     pub(crate) key: u32,
     pub(crate) mr: *mut ib_mr,
+    pub(crate) access: c_int,
 }
 
 pub(crate) struct ReceiveRequest {
@@ -145,7 +150,12 @@ pub struct ib_qp {
     pub(crate) recv_cq: Ptr<ib_cq>,
     pub(crate) depth: u64,
     pub(crate) receives_depth: usize,
+    max_sge: c_int,
+    handler: Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>,
+    context: *mut c_void,
     pub(crate) sends: VecDeque<SendRequest>,
+    /// The work requests that were started; those whose end is None wait for a response.
+    pub(crate) started: VecDeque<(SendRequest, Option<End>)>,
     pub(crate) receives: VecDeque<ReceiveRequest>,
     /// The number of the last work request that was posted, and of the last one that was retired.
     pub(crate) posted: u64,
@@ -175,7 +185,11 @@ pub unsafe fn rdma_create_qp(
         recv_cq: Ptr(attr.recv_cq),
         depth: attr.cap.max_send_wr.into(),
         receives_depth: attr.cap.max_recv_wr as usize,
+        max_sge: attr.cap.max_send_sge as c_int,
+        handler: attr.event_handler,
+        context: attr.qp_context,
         sends: VecDeque::new(),
+        started: VecDeque::new(),
         receives: VecDeque::new(),
         posted: 0,
         retired: 0,
@@ -187,6 +201,19 @@ pub unsafe fn rdma_create_qp(
     id.link.get().qp = Some(qp);
     qp.get().task = Some(sim::spawn("qp", move || qp.run()));
     0
+}
+
+impl Ptr<ib_qp> {
+    /// Reports a fatal error of the queue pair.
+    pub fn report(self) {
+        let mut event = ib_event {
+            event: ib_event_type_IB_EVENT_QP_FATAL,
+        };
+        if let Some(handler) = self.get().handler {
+            unsafe { handler(&mut event, self.get().context) };
+        }
+        self.fail();
+    }
 }
 
 pub unsafe fn rdma_destroy_qp(id: *mut rdma_cm_id) {
@@ -243,7 +270,11 @@ pub unsafe fn ib_post_send(
             this.posted - this.retired <= this.depth,
             "a send queue overflows"
         );
-        let (mut addr, mut key, mut mr) = (0, 0, core::ptr::null_mut());
+        assert!(
+            wr.num_sge <= this.max_sge,
+            "too many entries in a work request"
+        );
+        let (mut addr, mut key, mut mr, mut access) = (0, 0, core::ptr::null_mut(), 0);
         match wr.opcode {
             ib_wr_opcode_IB_WR_RDMA_READ | ib_wr_opcode_IB_WR_RDMA_WRITE => {
                 let wr = unsafe { &*next.cast::<ib_rdma_wr>() };
@@ -251,7 +282,7 @@ pub unsafe fn ib_post_send(
             }
             ib_wr_opcode_IB_WR_REG_MR => {
                 let wr = unsafe { &*next.cast::<ib_reg_wr>() };
-                (mr, key) = (wr.mr, wr.key);
+                (mr, key, access) = (wr.mr, wr.key, wr.access);
             }
             ib_wr_opcode_IB_WR_SEND_WITH_INV | ib_wr_opcode_IB_WR_LOCAL_INV => {
                 key = *wr.ex.invalidate_rkey;
@@ -262,11 +293,12 @@ pub unsafe fn ib_post_send(
             number: this.posted,
             cqe: *wr.__bindgen_anon_1.wr_cqe,
             opcode: wr.opcode,
-            is_signalled: wr.send_flags as u32 & ib_send_flags_IB_SEND_SIGNALED != 0,
+            flags: wr.send_flags,
             entries: unsafe { entries(wr.sg_list, wr.num_sge) },
             addr,
             key,
             mr,
+            access,
         });
         next = wr.next;
     }

@@ -19,8 +19,11 @@ use std::{
     sync::Arc,
 };
 
+mod faults;
 mod locks;
 
+use faults::Faults;
+pub use faults::{fail_nth, fails, has_failed, set_faults, Fault};
 pub use locks::might_sleep;
 pub(crate) use locks::{note_locked, note_unlocked};
 
@@ -32,17 +35,6 @@ const STEPS: usize = 20_000_000;
 const CLOCK: usize = 1;
 /// What the end of a run waits with.
 const SHORT: *const u8 = core::ptr::dangling();
-
-/// What may fail by seed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Fault {
-    /// An allocation.
-    Memory,
-    /// A DMA mapping.
-    Map,
-    /// A post of Sends, Reads, or Writes.
-    Post,
-}
 
 /// A task that waits. `thread::park()` of shuttle would wake by itself.
 #[derive(Clone)]
@@ -80,8 +72,7 @@ struct World {
     /// The locks that each task has, with true for a spinlock.
     held: HashMap<usize, Vec<(&'static str, bool)>>,
     order: HashMap<&'static str, HashSet<&'static str>>,
-    /// Each fault's chance, in 1024ths.
-    faults: HashMap<Fault, u64>,
+    faults: Faults,
     counts: BTreeMap<&'static str, i64>,
     events: VecDeque<String>,
     closes: Vec<u32>,
@@ -218,7 +209,7 @@ pub fn spawn_short(name: &str, f: impl FnOnce() + Send + 'static) {
 }
 
 /// Waits for the tasks that nobody waits for.
-fn settle() {
+pub fn settle() {
     wait(SHORT, || world(|world| world.short) == 0);
 }
 
@@ -302,26 +293,6 @@ pub fn wake<T>(object: *const T) {
     for waiter in waiters.into_iter().flatten() {
         waiter.wake();
     }
-}
-
-/// Sets the chances of the faults, in 1024ths.
-pub fn set_faults([memory, map, post]: [u64; 3]) {
-    let faults = [
-        (Fault::Memory, memory),
-        (Fault::Map, map),
-        (Fault::Post, post),
-    ];
-    world(|world| world.faults.extend(faults));
-}
-
-/// Returns true if `fault` happens now.
-pub fn fails(fault: Fault) -> bool {
-    let n = world(|world| world.faults.get(&fault).copied().unwrap_or(0));
-    let fails = n > 0 && chance(n);
-    if fails {
-        event(format_args!("fault: {fault:?}"));
-    }
-    fails
 }
 
 /// Sets the module's parameter.

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls of all forms.
+
+use bindings::{
+    bytes_of,
+    link::{Link, Region},
+    Ptr,
+};
+use kernel::sim;
+
+/// What the arguments and the results of a Call are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// All is inline.
+    Inline,
+    /// The data of a WRITE are in a Read chunk.
+    Write,
+    /// The data of a READ are in a Write chunk.
+    Read,
+    /// The whole results are in a Reply chunk.
+    LongReply,
+}
+
+impl Form {
+    pub const ALL: [Self; 4] = [Self::Inline, Self::Write, Self::Read, Self::LongReply];
+
+    fn draw() -> Self {
+        use Form::{Inline, LongReply, Read, Write};
+        [Inline, Write, Write, Read, Read, LongReply][sim::below(6) as usize]
+    }
+
+    /// Draws the lengths of the data that are sent and that are asked for.
+    fn lens(self) -> (usize, usize) {
+        let sizes = [1, 1, 100, 1000, 5000, 20_000, 70_000];
+        let size = |count: u64| sizes[sim::below(count) as usize];
+        match self {
+            Self::Inline => (sim::below(900) as usize, sim::below(900) as usize),
+            Self::Write => (size(7).max(1024), 0),
+            Self::Read => (0, size(7)),
+            Self::LongReply => (0, size(6).max(5000)),
+        }
+    }
+}
+
+/// A Call that waits for its Reply.
+pub struct Call {
+    pub tag: u32,
+    pub wanted: usize,
+    pub since: u64,
+    /// Its message is malformed.
+    pub is_changed: bool,
+    /// The keys of its Read chunk, its Write chunk and its Reply chunk.
+    keys: [Option<u32>; 3],
+}
+
+impl Call {
+    /// Makes a Call of any form. Returns it with its message.
+    pub fn draw(link: Ptr<Link>, xid: u32) -> (Self, Vec<u8>) {
+        Self::new(link, xid, Form::draw())
+    }
+
+    pub fn new(link: Ptr<Link>, xid: u32, form: Form) -> (Self, Vec<u8>) {
+        let (sent, wanted) = form.lens();
+        let tag = xid.wrapping_mul(77);
+        let procedure = if form == Form::Write { 7 } else { 6 };
+        let mut rpc = Vec::new();
+        push(&mut rpc, &[xid, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0]);
+        push(&mut rpc, &[tag, wanted as u32, sent as u32]);
+        let mut message = Vec::new();
+        push(&mut message, &[xid, 1, 32, 0]);
+        let keys = push_lists(
+            link,
+            &mut message,
+            form,
+            rpc.len() as u32,
+            tag,
+            sent,
+            wanted,
+        );
+        if form != Form::Write {
+            rpc.extend_from_slice(&bytes_of(tag, sent));
+        }
+        rpc.resize(padded(rpc.len()), 0);
+        message.extend_from_slice(&rpc);
+        let call = Self {
+            tag,
+            wanted,
+            since: sim::now(),
+            is_changed: false,
+            keys,
+        };
+        (call, message)
+    }
+
+    /// Returns the memory of the chunks, which is not valid any more.
+    pub fn take_regions(self, link: &mut Link) -> [Option<Region>; 3] {
+        self.keys.map(|key| key.map(|key| link.invalidate(key)))
+    }
+
+    pub fn invalidate(self, link: &mut Link) {
+        drop(self.take_regions(link));
+    }
+}
+
+fn padded(len: usize) -> usize {
+    len.next_multiple_of(4)
+}
+
+fn push(message: &mut Vec<u8>, words: &[u32]) {
+    message.extend(bindings::words(words));
+}
+
+/// Adds the three lists of chunks. Returns the keys of the chunks.
+fn push_lists(
+    link: Ptr<Link>,
+    message: &mut Vec<u8>,
+    form: Form,
+    position: u32,
+    tag: u32,
+    sent: usize,
+    wanted: usize,
+) -> [Option<u32>; 3] {
+    let mut keys = [None; 3];
+    match form {
+        Form::Inline => push(message, &[0, 0, 0]),
+        Form::Write => {
+            let data = bytes_of(tag, sent);
+            keys[0] = Some(push_reads(link, message, position, data));
+            push(message, &[0, 0, 0]);
+        }
+        Form::Read => {
+            push(message, &[0, 1]);
+            keys[1] = Some(push_chunk(link, message, padded(wanted)));
+            push(message, &[0, 0]);
+        }
+        Form::LongReply => {
+            push(message, &[0, 0, 1]);
+            keys[2] = Some(push_chunk(link, message, padded(wanted) + 100));
+        }
+    }
+    keys
+}
+
+/// Adds a Read chunk, in some segments of one region.
+fn push_reads(link: Ptr<Link>, message: &mut Vec<u8>, position: u32, bytes: Vec<u8>) -> u32 {
+    let addr = 0x7000 + sim::below(5000);
+    let (len, mut at) = (bytes.len(), 0);
+    let key = link.get().register(Region {
+        addr,
+        bytes,
+        is_sink: false,
+    });
+    while at < len {
+        let part = match sim::below(3) {
+            0 => (len - at).div_ceil(2),
+            _ => len - at,
+        };
+        let remote = addr + at as u64;
+        push(message, &[1, position, key, part as u32]);
+        push(message, &[(remote >> 32) as u32, remote as u32]);
+        at += part;
+    }
+    key
+}
+
+/// Adds a chunk that the server writes to, in up to two segments.
+fn push_chunk(link: Ptr<Link>, message: &mut Vec<u8>, len: usize) -> u32 {
+    let addr = 0x9000 + sim::below(5000);
+    let key = link.get().register(Region {
+        addr,
+        bytes: vec![0xee; len],
+        is_sink: true,
+    });
+    let first = match len > 1 && sim::chance(400) {
+        true => len / 2,
+        false => len,
+    };
+    let parts = [(0, first), (first, len - first)];
+    let parts = parts.iter().filter(|part| part.1 > 0);
+    push(message, &[parts.clone().count() as u32]);
+    for (at, part) in parts {
+        let remote = addr + *at as u64;
+        push(
+            message,
+            &[key, *part as u32, (remote >> 32) as u32, remote as u32],
+        );
+    }
+    key
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Manners of peers: what they do right and wrong.
+
+/// What a peer does, beside its Calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Manner {
+    /// Nothing that the protocol forbids.
+    Correct,
+    /// Serves Reads and takes Replies, but slowly.
+    Slow,
+    /// Vanishes without a word after some Calls.
+    Vanishing,
+    /// Vanishes without a word at any time from its request for a connection on.
+    Fleeting,
+    /// Makes no Call.
+    Silent,
+    /// Sends Calls some of which are malformed.
+    Malformed,
+    /// Closes its connection after some Calls, with others unanswered.
+    Leaving,
+    /// Serves no Reads from some Call on.
+    Unserving,
+    /// Takes no Replies from some Call on.
+    Untaking,
+    /// Sends more Calls than it has credits.
+    Overrunning,
+}
+
+impl Manner {
+    pub const ALL: [Self; 10] = [
+        Self::Correct,
+        Self::Slow,
+        Self::Vanishing,
+        Self::Fleeting,
+        Self::Silent,
+        Self::Malformed,
+        Self::Leaving,
+        Self::Unserving,
+        Self::Untaking,
+        Self::Overrunning,
+    ];
+
+    /// Returns true if each Call has to be answered.
+    pub fn is_correct(self) -> bool {
+        matches!(self, Self::Correct | Self::Slow)
+    }
+}

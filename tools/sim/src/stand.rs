@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The stand of a run: the loaded module, a device, and a server that listens.
+
+use crate::{manner::Manner, peer::Peer};
+use bindings::{add_device, address, ib_device, remove_device, svc_serv, svcrdma_limits, Ptr};
+use core::{any::Any, ffi::c_int};
+use kernel::sim;
+use shuttle::thread::JoinHandle;
+use std::collections::HashMap;
+
+/// A device with nothing unusual.
+pub const DEVICE: svcrdma_limits = svcrdma_limits {
+    max_qp_wr: 256,
+    max_send_sge: 16,
+    max_sge_rd: 16,
+    max_cqe: 8192,
+    max_qp_init_rd_atom: 16,
+    num_comp_vectors: 1,
+    max_mr_pages: 256,
+    mem_mgt_extensions: true,
+    iwarp: false,
+};
+
+/// The loaded module, which the drop unloads.
+type Module = Box<dyn Any>;
+
+pub struct Stand {
+    module: Module,
+    pub device: Ptr<ib_device>,
+    pub server: Ptr<svc_serv>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Loads the module.
+pub fn load() -> kernel::error::Result<Module> {
+    bindings::memory::reset();
+    bindings::reset_registry();
+    Ok(Box::new(svcrdma::load()?))
+}
+
+impl Stand {
+    pub fn new(limits: svcrdma_limits, threads: u64) -> Self {
+        let module = load().expect("the module is loaded");
+        let mut stand = Self::of(module, limits);
+        stand.listen().expect("the server listens");
+        stand.start(threads);
+        stand
+    }
+
+    /// Makes a stand whose server does not listen yet.
+    pub fn of(module: Module, limits: svcrdma_limits) -> Self {
+        Self {
+            module,
+            device: add_device(limits),
+            server: Ptr::server(),
+            threads: Vec::new(),
+        }
+    }
+
+    pub fn listen(&self) -> Result<(), c_int> {
+        self.server.listen(address(0, 20049))
+    }
+
+    /// Starts threads of nfsd.
+    pub fn start(&mut self, threads: u64) {
+        let start = |n| self.server.start(&format!("nfsd {n}"));
+        self.threads = (0..threads).map(start).collect();
+    }
+
+    /// Stops the server, removes the device if it is still there, and unloads the module. Nothing
+    /// may be left.
+    pub fn end(self, has_device: bool) {
+        self.server.stop();
+        for thread in self.threads {
+            thread.join().expect("a thread does not fail");
+        }
+        if has_device {
+            remove_device(self.device);
+        }
+        // Transports hold the module.
+        sim::settle();
+        drop(self.module);
+        sim::check_nothing_left();
+    }
+}
+
+/// The callbacks that the last peer has to answer: more than sunrpc has slots.
+const CALLBACKS: u64 = 20;
+
+/// After the faults, whatever they were, a new peer is served, and answers callbacks. Returns the
+/// number of its Calls.
+pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
+    let server = stand.server.get();
+    server.callbacks = 3 * CALLBACKS;
+    let before = server.called_back;
+    let has_called_back = || stand.server.get().called_back >= before + CALLBACKS;
+    let mut peer =
+        Peer::connect(stand.device, 99, Manner::Correct).expect("the last peer connects");
+    assert!(
+        peer.run(calls),
+        "the connection of the last peer was closed"
+    );
+    peer.listen(200_000, has_called_back);
+    assert!(has_called_back(), "callbacks are not answered");
+    peer.close();
+    peer.answered
+}
+
+/// When all peers have left, nothing is charged to anyone.
+pub fn check_idle() {
+    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
+    sim::sleep(20_000);
+    let text = kernel::bindings::read_debug_file(c"devices");
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    let (names, values) = (
+        lines.next().expect("a heading"),
+        lines.next().expect("a device"),
+    );
+    let values: HashMap<_, _> = names.zip(values).collect();
+    assert_eq!(
+        values["pages"], values["pages_free"],
+        "Read pages are charged:\n{text}"
+    );
+    for name in [
+        "connections",
+        "leaving",
+        "receives",
+        "calls_waiting",
+        "calls_unanswered",
+        "reply_pages",
+        "unvalidated_pages",
+    ] {
+        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
+    }
+}
