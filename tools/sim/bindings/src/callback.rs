@@ -58,6 +58,7 @@ pub struct rpc_xprt {
     layout: Layout,
     pub(crate) refs: u32,
     pub(crate) is_locked: bool,
+    is_queue_locked: bool,
     pub(crate) is_connected: bool,
     pub(crate) wants_space: bool,
     /// The most Calls under way, and their number.
@@ -105,7 +106,6 @@ pub struct rpc_xprt_ops {
 
 thread_local! {
     pub(crate) static BACKCHANNEL: Cell<*mut xprt_class> = const { Cell::new(core::ptr::null_mut()) };
-    static QUEUE_LOCKED: Cell<bool> = const { Cell::new(false) };
 }
 
 pub unsafe fn xprt_register_transport(class: *mut xprt_class) -> c_int {
@@ -154,6 +154,7 @@ pub unsafe fn xprt_alloc(_: *mut net, size: usize, _slots: u32, _most: u32) -> *
         layout,
         refs: 1,
         is_locked: false,
+        is_queue_locked: false,
         is_connected: false,
         wants_space: false,
         window: 1,
@@ -229,13 +230,15 @@ pub unsafe fn xprt_disconnect_done(xprt: *mut rpc_xprt) {
     }
 }
 
-pub unsafe fn xprt_queue_lock(_: *mut rpc_xprt) {
-    sim::point();
-    assert!(!QUEUE_LOCKED.replace(true), "the queue is locked twice");
+pub unsafe fn xprt_queue_lock(xprt: *mut rpc_xprt) {
+    let xprt = Ptr(xprt);
+    sim::wait(xprt.0, || !xprt.get().is_queue_locked);
+    xprt.get().is_queue_locked = true;
 }
 
-pub unsafe fn xprt_queue_unlock(_: *mut rpc_xprt) {
-    QUEUE_LOCKED.set(false);
+pub unsafe fn xprt_queue_unlock(xprt: *mut rpc_xprt) {
+    Ptr(xprt).get().is_queue_locked = false;
+    sim::wake(xprt);
 }
 
 pub unsafe fn xprt_lookup_rqst(xprt: *mut rpc_xprt, xid: u32) -> *mut rpc_rqst {
