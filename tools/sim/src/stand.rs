@@ -16,6 +16,7 @@ pub const DEVICE: svcrdma_limits = svcrdma_limits {
     max_sge_rd: 16,
     max_cqe: 8192,
     max_qp_init_rd_atom: 16,
+    max_qp_rd_atom: 16,
     num_comp_vectors: 1,
     max_mr_pages: 256,
     mem_mgt_extensions: true,
