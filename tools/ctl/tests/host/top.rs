@@ -15,7 +15,7 @@ fn one_frame_is_printed_without_a_terminal() {
             .exits(0)
             .says("svcrdma 1.0+0123456789ab: 2 connections, 2 listeners, 8 nfsd threads, 0 abnormal closes\n")
             .says("Calls 0/s, in 0/s, out 0/s, page waits 0/s, Reply waits 0/s\n")
-            .says("7  10.77.0.2:40001   mlx5_0  established");
+            .says("7  10.77.0.2:40001   mlx5_0     0  established");
     }
     let frame = host
         .run(&["top", "--interval", "0.1", "--json", "--sort", "age"])
