@@ -19,6 +19,7 @@ mod conform;
 mod crew;
 mod echo;
 mod error;
+mod fabric;
 #[allow(unsafe_code)]
 mod ffi;
 mod fuzz;
