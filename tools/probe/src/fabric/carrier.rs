@@ -40,14 +40,8 @@ pub(super) struct Carrier {
 impl Carrier {
     /// Connects to the module.
     pub(super) fn connect(target: &Target) -> Result<Self> {
-        let client = Client::connect(target, &LIMITS).map_err(|error| {
-            let to = target.addresses.to;
-            Error::unavailable(format!(
-                "rdma_bulk does not answer at {to} ({error}): on the server, \"insmod rdma_bulk.ko \
-                 regions=16 region_kib=4096\" loads it, and its settings accept_from and max_peers \
-                 must admit this host"
-            ))
-        })?;
+        let client = Client::connect(target, &LIMITS);
+        let client = client.map_err(|error| missing(target, error))?;
         let mut this = Self {
             client,
             bounds: Bounds::default(),
@@ -196,7 +190,38 @@ impl Carrier {
     }
 }
 
+/// Returns the error for a server that refuses the connection: it says how to load the module.
+fn missing(target: &Target, error: Error) -> Error {
+    if !error.is_finding() {
+        return error;
+    }
+    let to = target.addresses.to;
+    Error::unavailable(format!(
+        "rdma_bulk does not answer at {to} ({error}): on the server, \"insmod rdma_bulk.ko regions=16 \
+         region_kib=4096\" loads it, and its settings accept_from and max_peers must admit this host"
+    ))
+}
+
 /// Returns the place of a slot in the memory.
 fn place(cell: &Cell, slot: u32) -> usize {
     slot as usize * cell.size as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_refuses_lacks_the_module() {
+        let target = Target::new(([192, 0, 2, 1], 5445).into(), None);
+        let refused = missing(&target, Error::new("cannot connect: Rejected"));
+        assert!(!refused.is_finding());
+        let text = refused.to_string();
+        assert!(
+            text.contains("192.0.2.1:5445") && text.contains("insmod rdma_bulk.ko"),
+            "{text}"
+        );
+        let local = missing(&target, Error::unavailable("no device"));
+        assert_eq!(local.to_string(), "no device");
+    }
 }

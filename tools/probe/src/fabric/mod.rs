@@ -170,9 +170,28 @@ impl Plan<'_> {
         let means = group.iter().zip(&calls);
         let means = means.map(|(cell, calls)| self.means(carrier, cell, calls.as_ref()));
         let mut means = means.collect::<Result<Vec<Means<'_>>>>()?;
-        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); group.len()];
+        let samples = self.turns(carrier, group, &mut means)?;
+        let mut figures = Vec::new();
+        for ((cell, means), samples) in group.iter().zip(means).zip(&samples) {
+            let mut cell = *cell;
+            if let Means::Nfs(line) = means {
+                cell.in_flight = cell.in_flight.min(line.end()?.most);
+            }
+            figures.push(Figures::new(cell, samples));
+        }
+        Ok(figures)
+    }
+
+    /// Lets the cells take turns. Returns the samples of each.
+    fn turns(
+        &self,
+        carrier: &mut Carrier,
+        group: &[Cell],
+        means: &mut [Means<'_>],
+    ) -> Result<Vec<Vec<Sample>>> {
+        let mut all = vec![Vec::new(); group.len()];
         for round in 0..=self.rounds {
-            for ((cell, means), samples) in group.iter().zip(&mut means).zip(&mut samples) {
+            for ((cell, means), samples) in group.iter().zip(&mut *means).zip(&mut all) {
                 let sample = match means {
                     Means::Fabric(memory) => carrier.measure(cell, memory, self.round)?,
                     Means::Nfs(line) => nfs::measure(cell, line, self.round)?,
@@ -182,15 +201,7 @@ impl Plan<'_> {
                 }
             }
         }
-        for means in means {
-            if let Means::Nfs(line) = means {
-                line.end()?;
-            }
-        }
-        let figures = group.iter().zip(&samples);
-        Ok(figures
-            .map(|(cell, samples)| Figures::new(*cell, samples))
-            .collect())
+        Ok(all)
     }
 
     /// Returns what a cell is measured with.
