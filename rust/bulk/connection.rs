@@ -31,6 +31,8 @@ use support::{page::PAGE_SIZE, RateLimit};
 
 /// Work requests that a connection can have posted.
 const DEPTH: u32 = 62;
+/// The most Receive buffers: those that the credits need, and those that are on their way back.
+const RECEIVES: u32 = 48;
 /// Jobs that a connection can have at a time: its send buffers, and its regions.
 pub(crate) const JOBS: usize = BUFFERS as usize + 16;
 
@@ -118,7 +120,7 @@ impl Connection {
     ) -> Result<Arc<Self>> {
         let (depth, waiting) = (DEPTH, JOBS);
         let send_queue = SendQueue::new(&Size { depth, waiting }, ())?;
-        let inputs = KVec::with_capacity(JOBS + BUFFERS as usize, GFP_KERNEL)?;
+        let inputs = KVec::with_capacity(JOBS + RECEIVES as usize, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 devices: devices.clone(),
@@ -151,7 +153,7 @@ impl Connection {
         let pages = kib as usize * 1024 / PAGE_SIZE;
         let state = State::new(pd.clone(), count, pages)?;
         *self.state.lock() = Some(KBox::new(state, GFP_KERNEL)?);
-        let receives = ReceivePool::new(&pd, BUFFERS.into(), self.device.budget.clone())?;
+        let receives = ReceivePool::new(&pd, RECEIVES as usize, self.device.budget.clone())?;
         let limits = self.device.ib.limits();
         let parts = Parts {
             pd: &pd,
@@ -160,7 +162,7 @@ impl Connection {
             receive_cq: self
                 .device
                 .receive_cq
-                .reserve(BUFFERS as u32 + 1)?
+                .reserve(RECEIVES + 1)?
                 .ok_or(ENOSPC)?,
             send_cq: self.device.send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
             depth: DEPTH,

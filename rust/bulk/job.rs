@@ -20,12 +20,21 @@ use rdma::{
 };
 use smbdirect::bulk::{Head, Segments};
 
+/// The move of a pull, which reads, or of a push, which writes.
+pub(crate) struct Move {
+    pub(crate) head: Head,
+    pub(crate) region: KBox<PageRegion>,
+    pub(crate) rdma: Rdma,
+    /// What is not posted yet.
+    pub(crate) left: Cell<Segments>,
+}
+
 /// A piece of work. The head of a request comes back with its job, for the answer.
 pub(crate) enum Job {
     /// Sends a message of SMB Direct.
     Send(SendBuffer, usize),
-    /// Moves the bytes of a region: a pull reads, a push writes.
-    Move(Head, KBox<PageRegion>, Rdma, Cell<Segments>),
+    /// Moves the bytes of a region. Boxed, as the others are small.
+    Move(KBox<Move>),
     /// Lets the peer use a region.
     Offer(Head, Exposure<RemoteReadWrite>),
     /// Ends an offer.
@@ -48,15 +57,7 @@ impl Work for Job {
                 };
                 Built::from(room > 0 && chain.send(message))
             }
-            Self::Move(_, region, Rdma::Read, segments) => {
-                let is_done = chain.register(region, room)
-                    && add_all(chain, room, Rdma::Read, region, segments)
-                    && chain.invalidate(region, room);
-                Built::from(is_done)
-            }
-            Self::Move(_, region, rdma, segments) => {
-                Built::from(add_all(chain, room, *rdma, region, segments))
-            }
+            Self::Move(this) => Built::from(this.add_all(chain, room)),
             Self::Offer(_, exposure) => Built::from(chain.expose(exposure, room)),
             Self::Withdraw(_, exposure) => Built::from(chain.revoke(exposure, room)),
         }
@@ -64,15 +65,14 @@ impl Work for Job {
 
     fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
         match self {
-            Self::Move(_, region, Rdma::Read, _) => region.map_if_needed(pd, Direction::FromDevice),
-            Self::Move(_, region, ..) => region.map_if_needed(pd, Direction::ToDevice),
+            Self::Move(this) => this.map(pd),
             _ => Ok(false),
         }
     }
 
     fn unmap(&mut self) {
-        if let Self::Move(_, region, ..) = self {
-            region.unmap();
+        if let Self::Move(this) = self {
+            this.region.unmap();
         }
     }
 
@@ -83,34 +83,51 @@ impl Work for Job {
     fn amount(&self) -> Amount {
         let bytes = match self {
             Self::Send(_, len) => *len as u32,
-            Self::Move(head, ..) => head.length,
+            Self::Move(this) => this.head.length,
             _ => 0,
         };
         Amount { bytes, filled: 0 }
     }
 }
 
-/// Adds the RDMA operations of a request. Returns true if the chain has the last one.
-fn add_all<'m>(
-    chain: &mut Chain<'_, 'm>,
-    room: usize,
-    rdma: Rdma,
-    region: &'m PageRegion,
-    left: &Cell<Segments>,
-) -> bool {
-    let mut segments = left.get();
-    while let Some(piece) = segments.peek() {
-        let (key, addr) = (piece.token, piece.offset);
-        let (at, len) = (piece.at as usize, piece.len as usize);
-        if chain.len() >= room {
-            return false;
-        }
-        match chain.rdma(rdma, Remote { key, addr }, region, at, len) {
-            0 => return false,
-            // CAST: At most the length of the piece.
-            moved => segments.advance(moved as u32),
-        }
-        left.set(segments);
+impl Move {
+    /// Maps the region, if it is not mapped.
+    pub(crate) fn map(&mut self, pd: &Arc<Pd>) -> Result<bool> {
+        let direction = match self.rdma {
+            Rdma::Read => Direction::FromDevice,
+            Rdma::Write => Direction::ToDevice,
+        };
+        self.region.map_if_needed(pd, direction)
     }
-    true
+
+    /// Adds the work requests that follow. Returns true if the chain has the last one.
+    fn add_all<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
+        match self.rdma {
+            Rdma::Read => {
+                chain.register(&self.region, room)
+                    && self.add_operations(chain, room)
+                    && chain.invalidate(&self.region, room)
+            }
+            Rdma::Write => self.add_operations(chain, room),
+        }
+    }
+
+    /// Adds the RDMA operations that follow. Returns true if the chain has the last one.
+    fn add_operations<'m>(&'m self, chain: &mut Chain<'_, 'm>, room: usize) -> bool {
+        let mut segments = self.left.get();
+        while let Some(piece) = segments.peek() {
+            let (key, addr) = (piece.token, piece.offset);
+            let (at, len) = (piece.at as usize, piece.len as usize);
+            if chain.len() >= room {
+                return false;
+            }
+            match chain.rdma(self.rdma, Remote { key, addr }, &self.region, at, len) {
+                0 => return false,
+                // CAST: At most the length of the piece.
+                moved => segments.advance(moved as u32),
+            }
+            self.left.set(segments);
+        }
+        true
+    }
 }

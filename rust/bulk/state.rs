@@ -4,7 +4,11 @@
 //!
 //! Only the work item of the connection uses it, with a mutex held. It may sleep.
 
-use crate::{connection::Connection, job::Job};
+use crate::{
+    connection::Connection,
+    job::{Job, Move},
+};
+use core::cell::Cell;
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
     device::Pd,
@@ -26,7 +30,7 @@ use support::page::{Effort, PAGE_SIZE};
 /// The reason why a connection is closed, for the log.
 pub(crate) type Outcome<T = ()> = Result<T, &'static str>;
 
-/// The most Receive buffers of a connection, and the most send buffers.
+/// The messages that may arrive at a time, and the send buffers, of a connection.
 pub(crate) const BUFFERS: u16 = 32;
 
 /// Bytes of answers that may wait to be sent. A client that takes no answers is closed.
@@ -179,10 +183,24 @@ impl State {
         if segments.peek().is_none() {
             return Err(Status::Ok); // Nothing moves.
         }
-        let mut job = Job::Move(*head, self.take(head)?, rdma, segments.into());
+        let (head, left) = (*head, Cell::new(segments));
+        let region = self.take(&head)?;
+        let mut this = Move {
+            head,
+            region,
+            rdma,
+            left,
+        };
         // Without memory the job waits in the send queue, which tries again.
-        let _ = rdma::send::work::Work::map(&mut job, &self.pd);
-        Ok(job)
+        let _ = this.map(&self.pd);
+        match KBox::new_uninit(GFP_KERNEL) {
+            Ok(place) => Ok(Job::Move(place.write(this))),
+            Err(_) => {
+                this.region.unmap();
+                self.put(&head, Slot::Idle(this.region));
+                Err(Status::Unable)
+            }
+        }
     }
 
     /// Returns the job of an offer.
@@ -231,7 +249,10 @@ impl State {
                 .idle
                 .push_within_capacity(buffer)
                 .map_err(|_| "buffers"),
-            Job::Move(head, mut region, ..) => {
+            Job::Move(this) => {
+                let Move {
+                    head, mut region, ..
+                } = KBox::into_inner(this);
                 region.unmap();
                 self.put(&head, Slot::Idle(region));
                 self.answer(head.answer(Status::Ok), &[])

@@ -112,8 +112,7 @@ pub trait Handler: Send + Sync + Sized + 'static {
     /// The device has invalidated the memory region with this key, so the peer gives the
     /// [`Exposure`](crate::mem::exposure::Exposure) back that [has the key](crate::mem::exposure::Exposure::has_key).
     /// The ULP revokes it as any other: the peer may have named the key of something else.
-    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<Self::Call>, key: u32) {
-        let _ = key;
+    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<Self::Call>, _key: u32) {
         drop(receive);
         Self::unfit(this, Unfit::Invalidation);
     }

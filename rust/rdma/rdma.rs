@@ -3,7 +3,8 @@
 //! Safe RDMA verbs and connection management for kernel ULPs (upper layer protocols).
 //!
 //! The crate covers the passive side of reliable connections (`IB_QPT_RC`, `RDMA_PS_TCP`): a ULP
-//! listens, accepts peers, receives messages, and posts Sends, RDMA Reads and RDMA Writes.
+//! listens, accepts peers, receives messages, posts Sends, RDMA Reads and RDMA Writes, and exposes
+//! memory to its peers.
 //!
 //! # Objects
 //!
@@ -22,9 +23,30 @@
 //! | [`send::buffer::SendBuffer`] | a mapped page that Sends start from | `Pd` |
 //! | [`mem::page_region::PageRegion`] | pages that work moves, mapped for a `Pd` as needed | |
 //! | [`mem::memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
+//! | [`mem::exposure::Exposure`] | pages that the peer may read or write | `Pd` of one connection, `PageRegion` |
 //!
 //! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
 //! [`handler::Handler`] for completions and [`send::work::Work`] for what it posts.
+//!
+//! # Operations on page regions
+//!
+//! [`Work::build`](send::work::Work::build) adds work requests to a [`Chain`](send::chain::Chain). Each
+//! function borrows the memory from the work, which the `SendQueue` owns until the device has finished.
+//! So a completion is the work itself, which [`SendGuard::complete`](send::queue::SendGuard::complete)
+//! returns and the ULP must take.
+//!
+//! | operation | function | region is mapped | errors |
+//! |---|---|---|---|
+//! | send | [`Chain::send`](send::chain::Chain::send) | `ToDevice` | false: no room, too many entries, not mapped |
+//! | RDMA Write | [`Chain::rdma`](send::chain::Chain::rdma) | `ToDevice` | 0: no room, not mapped |
+//! | RDMA Read | `Chain::rdma` | `FromDevice` | 0: no room, not mapped, on iWARP not registered |
+//! | expose | [`Chain::expose`](send::chain::Chain::expose) | by the `Exposure` | false: no room, other connection, revoked |
+//! | revoke | [`Chain::revoke`](send::chain::Chain::revoke) | by the `Exposure` | false: no room, other connection |
+//!
+//! All of them run under the lock of the `SendQueue` and do not sleep. No room means that the caller adds
+//! the rest to a later chain. Errors of the device end the connection: posting returns
+//! [`Stop::Failed`](send::queue::Stop::Failed), or a completion has another
+//! [status](completion::Status) than success.
 //!
 //! # Order of creation
 //!
@@ -44,9 +66,11 @@
 //!    it, unmaps the Receive buffers and gives all work back to the ULP. It returns the `CmId`.
 //! 2. The ULP drops the `CmId`. The id may be kept for a while, so that the connection manager can
 //!    repeat a disconnect request that was lost.
-//! 3. Messages that the ULP still holds as `Receive` stay readable. Their buffers are freed when
+//! 3. An [`Exposure`](mem::exposure::Exposure) that the ULP still holds is out of the peer's reach, as
+//!    its protection domain has no queue pair any more. Dropping it sleeps.
+//! 4. Messages that the ULP still holds as `Receive` stay readable. Their buffers are freed when
 //!    the ULP drops them.
-//! 4. The ULP drops the completion queues and the `Pd`. `Client::remove` drops those of a device
+//! 5. The ULP drops the completion queues and the `Pd`. `Client::remove` drops those of a device
 //!    that is being removed.
 //!
 //! A `CmId` and a `Qp` hold references to their contexts. If a context contains the `SendQueue`
@@ -71,8 +95,8 @@
 //!
 //! # Examples
 //!
-//! A ULP that sends each message back, rust/rdma/examples/echo.rs. The tests build it as a module, and
-//! load it.
+//! A ULP that sends each message back, and exposes memory, rust/rdma/examples/echo.rs. The tests build it
+//! as a module, and load it.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A ULP that sends each message back to its peer. It listens on port 20050 of all IPv4 addresses.
+//!
+//! A peer may ask for memory that it reads or writes by itself, see [`exposed`].
 
+mod exposed;
+
+use crate::exposed::{
+    Command,
+    Exposed,
+    Memory,
+    PAGES, //
+};
 use core::{
     iter::Empty,
     net::{Ipv4Addr, SocketAddrV4},
@@ -24,6 +34,7 @@ use rdma::{
         Event,
         Events,
         NewId,
+        Reads,
         Request, //
     },
     completion::{
@@ -87,7 +98,6 @@ const RECEIVES: u32 = 32;
 /// A device: the objects that its connections share.
 struct Device {
     ib: IbDevice,
-    pd: Arc<Pd>,
     receive_cq: Arc<Cq>,
     send_cq: Arc<Cq>,
     budget: Arc<Budget>,
@@ -131,7 +141,6 @@ impl Client for Devices {
             receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
             send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
             budget: Arc::new(Budget::new(), GFP_KERNEL)?,
-            pd,
             ib,
         };
         let device = Arc::new(device, GFP_KERNEL)?;
@@ -158,11 +167,11 @@ impl Client for Devices {
 struct Listener(Arc<Devices>);
 
 impl Events for Listener {
-    fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, _request: &Request<'_>) {
+    fn connect_request(this: ArcBorrow<'_, Self>, new: NewId<'_>, request: &Request<'_>) {
         let device = new.device().and_then(|ib| this.0.find(&ib));
         // Where `new` is not adopted, the peer is rejected.
         let Some(device) = device else { return };
-        let Ok(connection) = Connection::new(&this.0, device) else {
+        let Ok(connection) = Connection::new(&this.0, device, request.peer_reads) else {
             return;
         };
         if this
@@ -189,10 +198,20 @@ impl State for NoState {
     fn reset(&mut self) {}
 }
 
+/// What a piece of work does beside sending a message.
+enum Task {
+    Nothing,
+    /// Exposes memory before the message is sent.
+    Expose(Exposed),
+    /// Takes memory back, and sends no message.
+    Revoke(Exposed),
+}
+
 /// A message to send back.
 struct Echo {
     buffer: SendBuffer,
     len: usize,
+    task: Task,
 }
 
 impl Work for Echo {
@@ -205,11 +224,16 @@ impl Work for Echo {
             rest: None::<(&PageRegion, Empty<Range<usize>>)>,
             invalidate: None,
         };
-        Built::from(room > 0 && chain.send(message))
+        let is_ready = match &self.task {
+            Task::Nothing => true,
+            Task::Expose(exposed) => exposed.expose(chain, room),
+            Task::Revoke(exposed) => return Built::from(exposed.revoke(chain, room)),
+        };
+        Built::from(is_ready && chain.len() < room && chain.send(message))
     }
 
     fn map(&mut self, _pd: &Arc<Pd>) -> Result<bool> {
-        Ok(false) // A send buffer is always mapped.
+        Ok(false) // Send buffers and exposures are always mapped.
     }
 
     fn unmap(&mut self) {}
@@ -231,6 +255,12 @@ impl Work for Echo {
 struct Connection {
     devices: Arc<Devices>,
     device: Arc<Device>,
+    /// The connection's own: its peer reaches the memory of no other connection.
+    pd: Arc<Pd>,
+    /// RDMA Reads that the peer may have on the way.
+    peer_reads: u8,
+    #[pin]
+    memory: SpinLock<Memory>,
     /// The id, until the peer is accepted.
     #[pin]
     pending: SpinLock<Option<CmId<Connection>>>,
@@ -263,16 +293,24 @@ impl WorkItem for Connection {
         if this.is_closing.load(Relaxed) {
             let id = this.send_queue.shut(drop);
             drop(id);
+            // Here, as it sleeps. No peer reaches the memory any more.
+            let memory = core::mem::take(&mut *this.memory.lock());
+            drop(memory);
             this.devices.forget(&this);
         }
     }
 }
 
 impl Connection {
-    fn new(devices: &Arc<Devices>, device: Arc<Device>) -> Result<Arc<Self>> {
+    fn new(devices: &Arc<Devices>, device: Arc<Device>, peer_reads: u8) -> Result<Arc<Self>> {
+        let pd = Pd::for_connection(&device.ib)?;
+        let memory = Memory {
+            region: Some(PageRegion::for_exposure(&pd, PAGES)?),
+            ..Memory::default()
+        };
         let mut idle = KVec::with_capacity(RECEIVES as usize, GFP_KERNEL)?;
         for _ in 0..RECEIVES {
-            idle.push(SendBuffer::new(&device.pd, Effort::Full)?, GFP_KERNEL)?;
+            idle.push(SendBuffer::new(&pd, Effort::Full)?, GFP_KERNEL)?;
         }
         let size = Size {
             depth: DEPTH,
@@ -283,6 +321,9 @@ impl Connection {
             pin_init!(Self {
                 devices: devices.clone(),
                 device,
+                pd,
+                peer_reads,
+                memory <- new_spinlock!(memory),
                 pending <- new_spinlock!(None),
                 is_closing: AtomicFlag::new(false),
                 idle <- new_spinlock!(idle),
@@ -296,12 +337,13 @@ impl Connection {
     /// Accepts the peer. May sleep; not in a handler of the id.
     fn accept(self: &Arc<Self>, id: CmId<Connection>) -> Result {
         let Device {
-            pd,
+            ib,
             receive_cq,
             send_cq,
             budget,
             ..
         } = &*self.device;
+        let pd = &self.pd;
         let receives = ReceivePool::new(pd, RECEIVES as usize, budget.clone())?;
         let parts = Parts {
             pd,
@@ -318,7 +360,13 @@ impl Connection {
         let qp = Qp::new(id, self.clone(), parts)?;
         let (_credits, made) = receives.resize(16, 0, None);
         made?;
-        let accepted = qp.id().accept(&[], 0);
+        let reads = Reads {
+            issued: 0,
+            served: u8::try_from(ib.limits().max_qp_rd_atom)
+                .unwrap_or(u8::MAX)
+                .min(self.peer_reads),
+        };
+        let accepted = qp.id().accept(&[], reads);
         // Also after an error: the teardown destroys the queue pair.
         self.follow(self.send_queue.open(qp));
         accepted
@@ -329,6 +377,129 @@ impl Connection {
         if let Stop::Failed(_) = stop {
             self.close();
         }
+    }
+
+    /// Sends the first `len` bytes of `buffer`, and does `task`.
+    fn post(self: &Arc<Self>, buffer: SendBuffer, len: usize, task: Task) {
+        let posted = self.send_queue.lock().post(Echo { buffer, len, task });
+        match posted {
+            Ok(stop) => self.follow(stop),
+            Err(refused) => {
+                // The teardown drops the exposure, as that sleeps.
+                if let Task::Expose(exposed) | Task::Revoke(exposed) = refused.into_inner().task {
+                    self.memory.lock().exposed = Some(exposed);
+                }
+                self.close();
+            }
+        }
+    }
+
+    /// Takes an idle buffer with a copy of `message`. Closes the connection if there is none: a peer
+    /// that takes no answers uses up the buffers.
+    fn answer(self: &Arc<Self>, message: &[u8]) -> Option<SendBuffer> {
+        let taken = self.idle.lock().pop();
+        let Some(mut buffer) = taken else {
+            self.close();
+            return None;
+        };
+        if let Some(out) = buffer.bytes_mut().get_mut(..message.len()) {
+            out.copy_from_slice(message);
+        }
+        Some(buffer)
+    }
+
+    /// Exposes memory, and answers with its key, address and length. The command in `buffer` is the
+    /// answer if that is not possible.
+    fn expose(self: &Arc<Self>, mut buffer: SendBuffer, len: usize, access: u8, bytes: usize) {
+        let region = self.memory.lock().region.take();
+        let Some(region) = region else {
+            return self.post(buffer, len, Task::Nothing);
+        };
+        match Exposed::new(&self.pd, region, access, bytes) {
+            Ok(exposed) => {
+                let Some(segment) = exposed.segment() else {
+                    return self.close();
+                };
+                self.memory.lock().key = Some(segment.key);
+                let mut at = 0;
+                let mut put = |bytes: &[u8]| {
+                    if let Some(out) = buffer.bytes_mut().get_mut(at..at + bytes.len()) {
+                        out.copy_from_slice(bytes);
+                    }
+                    at += bytes.len();
+                };
+                put(b"exposed");
+                put(&segment.key.to_be_bytes());
+                put(&segment.addr.to_be_bytes());
+                put(&segment.len.to_be_bytes());
+                self.post(buffer, at, Task::Expose(exposed));
+            }
+            Err(unexposed) => {
+                self.memory.lock().region = Some(unexposed.region);
+                self.post(buffer, len, Task::Nothing);
+            }
+        }
+    }
+
+    /// Takes the exposed memory back. The command in `buffer` is the answer if none is exposed.
+    fn revoke(self: &Arc<Self>, buffer: SendBuffer, len: usize) {
+        let mut memory = self.memory.lock();
+        let exposed = memory.exposed.take();
+        // The peer may use the memory before the work that exposes it has completed here.
+        memory.is_ending |= exposed.is_none() && memory.key.is_some();
+        let is_later = memory.is_ending;
+        drop(memory);
+        match exposed {
+            Some(exposed) => self.post(buffer, len, Task::Revoke(exposed)),
+            None if is_later => self.put_back(buffer),
+            None => self.post(buffer, len, Task::Nothing),
+        }
+    }
+
+    /// Follows completed work.
+    fn finish(self: &Arc<Self>, echo: Echo) {
+        let Echo {
+            mut buffer, task, ..
+        } = echo;
+        match task {
+            Task::Nothing => self.put_back(buffer),
+            Task::Expose(exposed) => {
+                let mut memory = self.memory.lock();
+                let is_ending = core::mem::take(&mut memory.is_ending);
+                memory.exposed = Some(exposed);
+                drop(memory);
+                if is_ending {
+                    return self.revoke(buffer, 0);
+                }
+                self.put_back(buffer);
+            }
+            Task::Revoke(exposed) => {
+                let bytes = exposed.len();
+                match exposed.into_region() {
+                    Ok(mut region) => {
+                        let out = buffer.bytes_mut();
+                        let most = out.len();
+                        let out = out.get_mut(..bytes.min(most)).unwrap_or_default();
+                        let len = region.stream_mut().read(0, out);
+                        let mut memory = self.memory.lock();
+                        memory.region = Some(region);
+                        memory.key = None;
+                        memory.is_ending = false;
+                        drop(memory);
+                        self.post(buffer, len, Task::Nothing);
+                    }
+                    Err(exposed) => {
+                        self.memory.lock().exposed = Some(exposed);
+                        self.close();
+                    }
+                }
+            }
+        }
+    }
+
+    fn put_back(&self, buffer: SendBuffer) {
+        // The capacity is that of all buffers.
+        let _ = self.idle.lock().push_within_capacity(buffer);
     }
 
     /// Has the connection torn down. In any process context.
@@ -355,22 +526,29 @@ impl Handler for Connection {
 
     fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
         let this = Arc::from(this);
-        let taken = this.idle.lock().pop();
-        // A peer that takes no answers uses up the buffers.
-        let Some(mut buffer) = taken else {
-            return this.close();
-        };
         let message = receive.message();
-        if let Some(out) = buffer.bytes_mut().get_mut(..message.len()) {
-            out.copy_from_slice(message);
-        }
+        let Some(buffer) = this.answer(message) else {
+            return;
+        };
         let len = message.len();
+        let command = Command::of(message);
         // The buffer is posted again before the peer hears of it.
         drop(receive);
-        let posted = this.send_queue.lock().post(Echo { buffer, len });
-        match posted {
-            Ok(stop) => this.follow(stop),
-            Err(_) => this.close(),
+        match command {
+            Some(Command::Expose { access, len: bytes }) => this.expose(buffer, len, access, bytes),
+            Some(Command::Revoke) => this.revoke(buffer, len),
+            None => this.post(buffer, len, Task::Nothing),
+        }
+    }
+
+    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<NoState>, key: u32) {
+        let this = Arc::from(this);
+        drop(receive);
+        if this.memory.lock().key != Some(key) {
+            return this.close();
+        }
+        if let Some(buffer) = this.answer(&[]) {
+            this.revoke(buffer, 0);
         }
     }
 
@@ -394,8 +572,7 @@ impl Handler for Connection {
             drop(sq);
             this.follow(stop);
             if let Some(echo) = echo {
-                // The capacity is that of all buffers.
-                let _ = this.idle.lock().push_within_capacity(echo.buffer);
+                this.finish(echo);
             }
         }
     }

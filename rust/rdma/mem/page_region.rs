@@ -23,6 +23,7 @@ use kernel::{
     sync::Arc, //
 };
 use support::{
+    compat,
     page::{
         Effort,
         FreshPage,
@@ -75,7 +76,7 @@ impl PageRegion {
     /// `EOPNOTSUPP` if the device cannot register memory by work requests, `ENOMEM`, or the driver's
     /// error.
     pub fn for_exposure(pd: &Arc<Pd>, pages: usize) -> Result<KBox<Self>> {
-        let kind = Kind::new(&pd.device().limits()).ok_or(EOPNOTSUPP)?;
+        let kind = Kind::new(&pd.device().limits()).ok_or_else(compat::eopnotsupp)?;
         let mut this = Self::with_capacity(pages)?;
         this.memory_region = Some(MemoryRegion::new(pd, kind, pages)?);
         for _ in 0..pages {

@@ -4,6 +4,7 @@
 
 use crate::{
     error::{Error, Result},
+    expose,
     idle::{holding, wait_for_end},
     message::{Answer, Message},
     output::{Format, Output},
@@ -34,6 +35,9 @@ pub(crate) struct Echo {
     /// Keep the connection until standard input ends
     #[arg(long)]
     hold: bool,
+    /// Use the memory that the module exposes, instead of sending messages
+    #[arg(long, conflicts_with_all = ["count", "depth"])]
+    expose: bool,
 }
 
 impl Run for Echo {
@@ -42,7 +46,11 @@ impl Run for Echo {
     }
 
     fn run(&self, output: &mut Output) -> Result {
-        let mut peer = Peer::connect(&self.server.target()?, Params::default())?;
+        let target = self.server.target()?;
+        if self.expose {
+            return expose::run(&target, self.hold, output);
+        }
+        let mut peer = Peer::connect(&target, Params::default())?;
         let mut sent = VecDeque::new();
         for number in 0..self.count {
             let message = message(number);

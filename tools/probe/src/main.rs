@@ -19,6 +19,7 @@ mod conform;
 mod crew;
 mod echo;
 mod error;
+mod expose;
 mod fabric;
 #[allow(unsafe_code)]
 mod ffi;

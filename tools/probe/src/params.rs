@@ -20,6 +20,8 @@ pub(crate) struct Params {
     pub(crate) sends: u32,
     /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
+    /// The number of RDMA Reads that the peer may have in flight.
+    pub(crate) own_reads: u8,
     /// The time after which either side sends a message again: 4.096 us times 2 to this power.
     /// Without one, half a second.
     pub(crate) ack_timeout: Option<u8>,
@@ -41,6 +43,7 @@ impl Default for Params {
             reposts: true,
             sends: 1,
             reads: 16,
+            own_reads: 0,
             ack_timeout: None,
         }
     }
@@ -51,7 +54,7 @@ pub(crate) fn offer(params: &Params) -> Offer<'_> {
     Offer {
         private_data: &params.private_data,
         reads: params.reads,
-        issues: 0,
+        own_reads: params.own_reads,
         // 7 means forever: a server must not rely on its device to give up on a peer that posts no
         // Receives.
         rnr_retry: 7,

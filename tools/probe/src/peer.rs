@@ -5,7 +5,7 @@
 use crate::{
     compound,
     error::{Error, Result},
-    ffi::{Completion, Endpoint, Event, Region, Wakeup, Window},
+    ffi::{Completion, Endpoint, Event, Rdma, Region, Remote, Wakeup, Window},
     message::{Answer, Message},
     params::offer,
     rpc,
@@ -253,9 +253,33 @@ impl Peer {
         }
     }
 
+    /// Sends bytes unchanged, and invalidates the server's memory registration with this key.
+    pub(crate) fn send_bytes_invalidating(&mut self, bytes: &[u8], key: u32) -> Result<()> {
+        self.post_bytes(bytes, Some(key))
+    }
+
     /// Sends a message that invalidates the server's memory registration with this key.
     pub(crate) fn send_invalidating(&mut self, message: &Message, key: u32) -> Result<()> {
         self.post_bytes(&message.encode(), Some(key))
+    }
+
+    /// Posts an RDMA operation between `remote` and the `len` bytes at `offset` of `region`, and waits
+    /// for its completion. Returns false if it has failed or the connection has ended.
+    pub(crate) fn rdma(
+        &mut self,
+        rdma: Rdma,
+        region: &Region,
+        offset: usize,
+        len: usize,
+        remote: Remote,
+    ) -> Result<bool> {
+        self.wait_for_slot(1)?;
+        let posted = self
+            .endpoint
+            .post_rdma(SEND, rdma, region, offset, len, remote);
+        posted.map_err(|error| self.send_error(error))?;
+        self.sending += 1;
+        self.wait_sent()
     }
 
     /// Posts an RDMA Write of no bytes with immediate data and waits for its completion. Does

@@ -7,7 +7,7 @@ import re
 
 from suite.settings import DEBUG, Settings
 
-KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "long", "counted")
+KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "long", "counted", "needs")
 LINE = re.compile(rf"# ({'|'.join(KEYS)}):\s*(.*?)\s*$")
 
 
@@ -39,6 +39,11 @@ class Header:
     def klog_allow(self) -> str:
         """Returns the kernel messages that the test provokes, as a regular expression."""
         return self._values.get("klog-allow", "")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Returns the builds that the test needs beside those that all tests need."""
+        return frozenset(self.words("needs"))
 
     @property
     def counted(self) -> bool:

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    ffi::Direction,
+    ffi::Rdma,
     output::Output,
     peer::PATIENCE,
     target::Target,
@@ -86,24 +86,24 @@ const CASES: &[Case] = &[
         transfer(to, Operation::Push)
     }),
     ("write beyond an offer", |to| {
-        reach(to, Direction::Write, |piece| piece.length += 1)
+        reach(to, Rdma::Write, |piece| piece.length += 1)
     }),
     ("read before an offer", |to| {
-        reach(to, Direction::Read, |piece| piece.offset -= 1)
+        reach(to, Rdma::Read, |piece| piece.offset -= 1)
     }),
     ("read with another key", |to| {
-        reach(to, Direction::Read, |piece| piece.token ^= 0x1000)
+        reach(to, Rdma::Read, |piece| piece.token ^= 0x1000)
     }),
     ("write to an offer that has ended", |to| {
         let mut client = Client::connect(to, &LIMITS)?;
         let piece = offer(&mut client, 0, 4096)?.remove(0);
         withdraw(&mut client, 0)?;
-        out_of_reach(client, Direction::Write, &piece)
+        out_of_reach(client, Rdma::Write, &piece)
     }),
     ("write to an offer of another connection", |to| {
         let mut owner = Client::connect(to, &LIMITS)?;
         let piece = offer(&mut owner, 0, 4096)?.remove(0);
-        let link = out_of_reach(Client::connect(to, &LIMITS)?, Direction::Write, &piece)?;
+        let link = out_of_reach(Client::connect(to, &LIMITS)?, Rdma::Write, &piece)?;
         echo(&mut owner, 10)?;
         owner.link.disconnect()?;
         Ok(link)
@@ -191,25 +191,28 @@ fn endless(to: &Target) -> Result<Link> {
     Ok(link)
 }
 
-/// Makes requests and grants no credits for their answers.
+/// Makes all requests that it has credits for, and grants a single credit for their answers, again and
+/// again.
 fn not_taken(to: &Target) -> Result<Link> {
     let mut head = [0; Head::LEN];
     Head::request(Operation::Echo, 1).encode(&mut head);
     let bytes = [&head[..], &[7; 4000]].concat();
-    let mut link = negotiated(to)?;
-    // The server can say that this side has credits again with the two that it gets.
-    let granted = Header {
-        credits_requested: 31,
-        credits_granted: 200,
-        ..Header::default()
-    };
-    link.send(&message(&granted, &[]))?;
-    for _ in 0..200 {
-        link.send(&data(bytes.len() as u32, 0, &bytes))?;
-        // As many as the server grants: it sends answers until its credits are used up.
-        if link.ends(std::time::Duration::from_millis(20))? {
-            break;
+    let client = Client::connect(to, &LIMITS)?;
+    let (mut link, mut credits) = (client.link, client.response.credits_granted);
+    for _ in 0..10 {
+        for left in (0..credits).rev() {
+            let header = Header {
+                credits_requested: LIMITS.credits,
+                credits_granted: u16::from(left == 0),
+                len: bytes.len() as u32,
+                ..Header::default()
+            };
+            link.send(&message(&header, &bytes))?;
         }
+        let Some(answer) = link.receive(PATIENCE)? else {
+            break;
+        };
+        credits = Header::decode(&answer).map_or(0, |(header, _)| header.credits_granted);
     }
     Ok(link)
 }
@@ -229,17 +232,17 @@ fn transfer(to: &Target, operation: Operation) -> Result<Link> {
 }
 
 /// Reaches for memory that is not offered, with the descriptor of an offer that `change` has changed.
-fn reach(to: &Target, direction: Direction, change: fn(&mut Descriptor)) -> Result<Link> {
+fn reach(to: &Target, rdma: Rdma, change: fn(&mut Descriptor)) -> Result<Link> {
     let mut client = Client::connect(to, &LIMITS)?;
     let mut piece = offer(&mut client, 0, 5000)?.remove(0);
     change(&mut piece);
-    out_of_reach(client, direction, &piece)
+    out_of_reach(client, rdma, &piece)
 }
 
 /// Checks that memory is out of reach.
-fn out_of_reach(mut client: Client, direction: Direction, piece: &Descriptor) -> Result<Link> {
+fn out_of_reach(mut client: Client, rdma: Rdma, piece: &Descriptor) -> Result<Link> {
     let memory = client.region(&vec![0; piece.length as usize])?;
-    let reached = client.link.rdma(direction, &memory, 0, piece)?;
+    let reached = client.link.rdma(rdma, &memory, 0, piece)?;
     check(!reached, "memory that is not offered is within reach")?;
     Ok(client.link)
 }

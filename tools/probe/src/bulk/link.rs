@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, Result},
-    ffi::{Direction, Endpoint, Event, Offer, Region, Wakeup},
+    ffi::{Endpoint, Event, Offer, Rdma, Region, Remote, Wakeup},
     peer::{with_free_port, PATIENCE},
     target::Target,
 };
@@ -76,7 +76,7 @@ impl Link {
         link.endpoint.connect(&Offer {
             private_data: &[],
             reads: READS,
-            issues: READS,
+            own_reads: READS,
             rnr_retry: 7,
         })?;
         Ok(link)
@@ -173,27 +173,27 @@ impl Link {
     /// instead.
     pub(super) fn rdma(
         &mut self,
-        direction: Direction,
+        rdma: Rdma,
         region: &Region,
         at: usize,
         remote: &Descriptor,
     ) -> Result<bool> {
-        self.post_rdma(direction, region, at, remote)?;
+        self.post_rdma(rdma, region, at, remote)?;
         self.moved()
     }
 
     /// Begins to move bytes between a region and the server's memory.
     pub(crate) fn post_rdma(
         &mut self,
-        direction: Direction,
+        rdma: Rdma,
         region: &Region,
         at: usize,
         remote: &Descriptor,
     ) -> Result<()> {
         let len = remote.length as usize;
-        let remote = (remote.offset, remote.token);
+        let (key, addr) = (remote.token, remote.offset);
         self.endpoint
-            .post_rdma(RDMA, direction, region, (at, len), remote)
+            .post_rdma(RDMA, rdma, region, at, len, Remote { key, addr })
     }
 
     /// Waits for the end of the oldest RDMA operation. Returns false if the connection has ended instead.

@@ -9,7 +9,7 @@ pub(crate) mod link;
 use self::client::{part, Client, LIMITS};
 use crate::{
     error::{Error, Result},
-    ffi::Direction,
+    ffi::Rdma,
     idle::{holding, wait_for_end},
     output::{Format, Output},
     run::Run,
@@ -37,9 +37,9 @@ pub(crate) struct Bulk {
     /// Stay silent for this number of seconds, answering keep-alives
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     quiet: u64,
-    /// Keep the connection until standard input ends
-    #[arg(long)]
-    hold: bool,
+    /// Hold this number of connections until standard input ends
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    hold: u32,
 }
 
 impl Run for Bulk {
@@ -52,13 +52,10 @@ impl Run for Bulk {
         if self.hostile {
             return hostile::run(&target, output);
         }
-        let mut client = Client::connect(&target, &LIMITS)?;
-        if self.hold {
-            echo(&mut client, 100)?;
-            holding(output, 1);
-            wait_for_end()?;
-            return client.link.disconnect();
+        if self.hold > 0 {
+            return hold(&target, self.hold, output);
         }
+        let mut client = Client::connect(&target, &LIMITS)?;
         if self.quiet > 0 {
             return quiet(&mut client, self.quiet, output);
         }
@@ -75,6 +72,21 @@ impl Run for Bulk {
         output.line(format_args!("{} rounds of all operations", self.count));
         client.link.disconnect()
     }
+}
+
+/// Holds connections that say nothing more.
+fn hold(target: &Target, count: u32, output: &mut Output) -> Result {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = Client::connect(target, &LIMITS)?;
+        echo(&mut client, 100)?;
+        clients.push(client);
+    }
+    holding(output, clients.len());
+    wait_for_end()?;
+    clients
+        .iter()
+        .try_for_each(|client| client.link.disconnect())
 }
 
 /// Returns `len` bytes that depend on `seed`.
@@ -128,7 +140,7 @@ fn deep(client: &mut Client) -> Result<()> {
 /// Pulls bytes to a region and pushes them back, in pieces of other lengths.
 fn transfers(client: &mut Client, round: u32) -> Result<()> {
     let size = client.response.max_read_write as usize;
-    for len in [1, 4096, 65_537, size] {
+    for len in [1, 4096, size / 2 + 1, size] {
         let bytes = pattern(len, round);
         let (from, to) = (client.region(&bytes)?, client.region(&vec![0; len + 1])?);
         let half = len / 2;
@@ -179,10 +191,10 @@ fn offers(client: &mut Client, round: u32) -> Result<()> {
         let pieces = offer(client, 2, len)?;
         let busy = client.transfer(Operation::Push, (2, len), &[part(&to, 0, len)])?;
         check(busy == Some(Status::Busy), "an offered region is pushed")?;
-        for (direction, region) in [(Direction::Write, &from), (Direction::Read, &to)] {
+        for (rdma, region) in [(Rdma::Write, &from), (Rdma::Read, &to)] {
             let mut at = 0;
             for piece in &pieces {
-                let is_so = client.link.rdma(direction, region, at, piece)?;
+                let is_so = client.link.rdma(rdma, region, at, piece)?;
                 check(is_so, "an offered region is out of reach")?;
                 at += piece.length as usize;
             }

@@ -181,6 +181,7 @@ fn inline_reply(peer: &mut Peer, file: &str, count: u32) -> Result<Option<u32>> 
 fn no_reads(bench: &Bench<'_>) -> Result {
     let params = Params {
         reads: 0,
+        own_reads: 0,
         ..Params::default()
     };
     let mut peer = Peer::connect(&bench.target, params)?;

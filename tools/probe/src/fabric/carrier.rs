@@ -13,7 +13,7 @@ use crate::{
         offer, withdraw,
     },
     error::{Error, Result},
-    ffi::{Direction, Region},
+    ffi::{Rdma, Region},
     target::Target,
 };
 use smbdirect::{
@@ -83,8 +83,8 @@ impl Carrier {
     ) -> Result<Sample> {
         let mut round = Round::new(most, cell.in_flight)?;
         let made = match cell.kind {
-            Kind::OfferRead => self.offered(cell, Direction::Read, memory, &mut round),
-            Kind::OfferWrite => self.offered(cell, Direction::Write, memory, &mut round),
+            Kind::OfferRead => self.offered(cell, Rdma::Read, memory, &mut round),
+            Kind::OfferWrite => self.offered(cell, Rdma::Write, memory, &mut round),
             _ => self.requests(cell, memory, &mut round),
         };
         made.map_err(|error| error.within(format_args!("{} of {} bytes", cell.kind, cell.size)))?;
@@ -149,13 +149,7 @@ impl Carrier {
     }
 
     /// Reads or writes what the server exposes.
-    fn offered(
-        &mut self,
-        cell: &Cell,
-        direction: Direction,
-        memory: &Region,
-        round: &mut Round,
-    ) -> Result {
+    fn offered(&mut self, cell: &Cell, rdma: Rdma, memory: &Region, round: &mut Round) -> Result {
         let pieces = offer(&mut self.client, 0, cell.size as usize)?;
         let most = (OPERATIONS / pieces.len().max(1)).min(cell.in_flight as usize);
         let (mut begun, mut slots) = (VecDeque::new(), (0..cell.in_flight).cycle());
@@ -164,7 +158,7 @@ impl Carrier {
                 begun.push_back(Instant::now());
                 let mut at = place(cell, slots.next().unwrap_or_default());
                 for piece in &pieces {
-                    self.client.link.post_rdma(direction, memory, at, piece)?;
+                    self.client.link.post_rdma(rdma, memory, at, piece)?;
                     at += piece.length as usize;
                 }
             }

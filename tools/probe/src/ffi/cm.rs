@@ -48,7 +48,7 @@ pub(crate) struct Offer<'a> {
     /// The number of RDMA Reads that the server may have in flight.
     pub(crate) reads: u8,
     /// The number of RDMA Reads that this side may have in flight.
-    pub(crate) issues: u8,
+    pub(crate) own_reads: u8,
     /// The number of times that the server resends when no Receive is posted; 7 means forever.
     pub(crate) rnr_retry: u8,
 }
@@ -170,7 +170,7 @@ impl Id {
             private_data: offer.private_data.as_ptr().cast(),
             private_data_len: len,
             responder_resources: offer.reads,
-            initiator_depth: offer.issues,
+            initiator_depth: offer.own_reads,
             flow_control: 1,
             retry_count: 7,
             rnr_retry_count: offer.rnr_retry,

@@ -78,15 +78,6 @@ impl Room {
     }
 }
 
-/// The direction of an RDMA operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the peer's memory.
-    Read,
-    /// To the peer's memory.
-    Write,
-}
-
 /// The result of a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Wakeup {
@@ -96,6 +87,22 @@ pub(crate) enum Wakeup {
     Event(Event),
     /// The wait timed out.
     Timeout,
+}
+
+/// The kind of an RDMA operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rdma {
+    /// Reads the server's memory.
+    Read,
+    /// Writes the server's memory.
+    Write,
+}
+
+/// Memory of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
 }
 
 /// The verbs objects of one connection whose address is resolved.
@@ -261,37 +268,30 @@ impl Endpoint {
             Some(_) => bindings::IBV_WR_SEND_WITH_INV,
             None => bindings::IBV_WR_SEND,
         };
-        self.post(id, opcode, Some(sge(region, offset, len)?), key)
+        self.post(id, opcode, Some(sge(region, offset, len)?), key, None)
+    }
+
+    /// Posts an RDMA operation between `remote` and the `len` bytes at `offset` of `region`.
+    pub(crate) fn post_rdma(
+        &self,
+        id: u64,
+        rdma: Rdma,
+        region: &Region,
+        offset: usize,
+        len: usize,
+        remote: Remote,
+    ) -> Result<()> {
+        let opcode = match rdma {
+            Rdma::Read => bindings::IBV_WR_RDMA_READ,
+            Rdma::Write => bindings::IBV_WR_RDMA_WRITE,
+        };
+        let sge = sge(region, offset, len)?;
+        self.post(id, opcode, Some(sge), None, Some(remote))
     }
 
     /// Posts an RDMA Write of no bytes with immediate data.
     pub(crate) fn post_immediate(&self, id: u64) -> Result<()> {
-        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None)
-    }
-
-    /// Posts an RDMA operation between `len` bytes at `offset` of `region` and the peer's memory at
-    /// `remote`, an address and a key.
-    pub(crate) fn post_rdma(
-        &self,
-        id: u64,
-        direction: Direction,
-        region: &Region,
-        (offset, len): (usize, usize),
-        (address, key): (u64, u32),
-    ) -> Result<()> {
-        let mut sge = sge(region, offset, len)?;
-        // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
-        let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
-        wr.wr_id = id;
-        wr.sg_list = &mut sge;
-        wr.num_sge = 1;
-        wr.opcode = match direction {
-            Direction::Read => bindings::IBV_WR_RDMA_READ,
-            Direction::Write => bindings::IBV_WR_RDMA_WRITE,
-        };
-        wr.wr.rdma.remote_addr = address;
-        wr.wr.rdma.rkey = key;
-        self.post_wr(wr)
+        self.post(id, bindings::IBV_WR_RDMA_WRITE_WITH_IMM, None, None, None)
     }
 
     /// Posts a work request to the send queue. `sge` must describe memory of a [`Region`].
@@ -301,7 +301,9 @@ impl Endpoint {
         opcode: bindings::ibv_wr_opcode,
         mut sge: Option<bindings::ibv_sge>,
         key: Option<u32>,
+        remote: Option<Remote>,
     ) -> Result<()> {
+        let qp = self.qp()?;
         // SAFETY: all-zero is valid: numbers and pointers that may be NULL.
         let mut wr: bindings::ibv_send_wr = unsafe { mem::zeroed() };
         wr.wr_id = id;
@@ -309,13 +311,10 @@ impl Endpoint {
         wr.num_sge = i32::from(sge.is_some());
         wr.opcode = opcode;
         wr.__bindgen_anon_1.invalidate_rkey = key.unwrap_or(0);
-        self.post_wr(wr)
-    }
-
-    /// Posts a work request, which is signalled. Its entry must describe memory of a [`Region`], and
-    /// live through the call.
-    fn post_wr(&self, mut wr: bindings::ibv_send_wr) -> Result<()> {
-        let qp = self.qp()?;
+        if let Some(Remote { key, addr }) = remote {
+            wr.wr.rdma.remote_addr = addr;
+            wr.wr.rdma.rkey = key;
+        }
         wr.send_flags = bindings::IBV_SEND_SIGNALED;
         let mut bad = ptr::null_mut();
         // SAFETY: valid by the invariant of `Qp`, and so is its context.

@@ -21,7 +21,7 @@ pub(crate) use self::fake::Fake;
 pub(crate) use self::{
     cm::{Addresses, Event, Offer},
     completion::Completion,
-    endpoint::{Direction, Endpoint, Wakeup},
+    endpoint::{Endpoint, Rdma, Remote, Wakeup},
     memory::Region,
     window::Window, //
 };

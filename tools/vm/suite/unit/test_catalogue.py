@@ -132,12 +132,14 @@ class GuestTest(unittest.TestCase):
     def test_needs(self) -> None:
         self.script("a.b", "# kernels: all", "# debug: yes")
         self.script("a.c", "# debug: yes", "# vms: 2")
+        self.script("a.d", "# needs: build.smb")
         tests = self.read()
         tools = {"build.probe", "build.ctl", "build.fsx", "build.blocks"}
         self.assertEqual(tests["a.b"].needs, {"kernel.7.3", "build.7.3", "build.faults", *tools})
         self.assertEqual(tests["a.b@7.2"].needs, {"kernel.7.2", "build.7.2", *tools})
         self.assertEqual(tests["a.b@debug"].needs, {"kernel.debug", "build.debug", "build.faults@debug", *tools})
         self.assertEqual(tests["a.c@debug"].needs - tests["a.b@debug"].needs, {"kernel.7.3"})
+        self.assertEqual(tests["a.d"].needs - tests["a.b"].needs, {"build.smb"})
         builds = names(catalogue.builds(ALL))
         self.assertEqual(builds[:3], ["build.7.3", "build.7.2", "build.debug"])
         needs = {need for test in tests.values() for need in test.needs if not need.startswith("kernel.")}
