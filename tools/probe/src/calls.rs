@@ -127,7 +127,7 @@ impl fmt::Display for Granted {
 }
 
 /// A connection and its Calls in flight.
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     calls: &'a Calls,
     peer: Peer,
     memory: Region,
@@ -161,13 +161,8 @@ impl Calls {
     /// most as many as the server grants. Disconnects after the last reply, and returns the grants.
     pub(crate) fn make(&self, target: &Target, course: &mut impl Course) -> Result<Granted> {
         let mut line = Line::new(self, target)?;
-        while line.fill(course)? != Next::End || !line.in_flight.is_empty() {
-            if let Some(reply) = line.receive()? {
-                course.answered(reply);
-            }
-        }
-        line.peer.disconnect()?;
-        Ok(line.granted)
+        line.make(course)?;
+        line.end()
     }
 
     /// Returns an error unless `reply`, to a Call of this kind, reports success and the full length.
@@ -204,7 +199,8 @@ impl Calls {
 }
 
 impl<'a> Line<'a> {
-    fn new(calls: &'a Calls, target: &Target) -> Result<Self> {
+    /// Connects to `target`.
+    pub(crate) fn new(calls: &'a Calls, target: &Target) -> Result<Self> {
         let params = Params {
             receives: calls.depth,
             ack_timeout: calls.ack_timeout,
@@ -226,6 +222,23 @@ impl<'a> Line<'a> {
             made: 0,
             heard: Instant::now(),
         })
+    }
+
+    /// Makes Calls as `course` decides, at most `depth` at a time and at most as many as the server
+    /// grants. Returns after the last reply.
+    pub(crate) fn make(&mut self, course: &mut impl Course) -> Result {
+        while self.fill(course)? != Next::End || !self.in_flight.is_empty() {
+            if let Some(reply) = self.receive()? {
+                course.answered(reply);
+            }
+        }
+        Ok(())
+    }
+
+    /// Disconnects, and returns the grants.
+    pub(crate) fn end(self) -> Result<Granted> {
+        self.peer.disconnect()?;
+        Ok(self.granted)
     }
 
     /// Makes Calls until there is no room, or `course` wants none. Returns its last answer, or

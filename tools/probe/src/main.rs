@@ -20,6 +20,7 @@ mod crew;
 mod echo;
 mod error;
 mod expose;
+mod fabric;
 #[allow(unsafe_code)]
 mod ffi;
 mod fuzz;

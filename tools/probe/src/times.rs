@@ -50,6 +50,11 @@ impl Times {
         self.0.value_at_quantile(percent / 100.0)
     }
 
+    /// Returns the median in nanoseconds; zero if there are no times.
+    pub(crate) fn median(&self) -> u64 {
+        self.percentile(50.0)
+    }
+
     /// Returns the fields of the JSON document.
     pub(crate) fn json(&self) -> Value {
         json!({

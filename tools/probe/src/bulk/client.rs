@@ -19,7 +19,7 @@ use smbdirect::{
 use std::{collections::VecDeque, time::Duration};
 
 /// The properties that this side declares.
-pub(super) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     send: SIZE as u32,
     receive: SIZE as u32,
     reassembled: MIN_REASSEMBLED,
@@ -37,10 +37,10 @@ pub(super) fn negotiate(ours: &Limits, change: impl FnOnce(&mut Request)) -> Vec
 }
 
 /// A client.
-pub(super) struct Client {
-    pub(super) link: Link,
-    pub(super) session: Session,
-    pub(super) response: Response,
+pub(crate) struct Client {
+    pub(crate) link: Link,
+    pub(crate) session: Session,
+    pub(crate) response: Response,
     /// The message that is being received in fragments.
     partial: Vec<u8>,
     answers: VecDeque<(Head, Vec<u8>)>,
@@ -52,7 +52,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Connects to the server, and negotiates.
-    pub(super) fn connect(to: &Target, ours: &Limits) -> Result<Self> {
+    pub(crate) fn connect(to: &Target, ours: &Limits) -> Result<Self> {
         let mut link = Link::connect(to)?;
         link.send(&negotiate(ours, |_| ()))?;
         let message = link.receive(PATIENCE)?;
@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Allocates memory that the server may read and write.
-    pub(super) fn region(&self, bytes: &[u8]) -> Result<Region> {
+    pub(crate) fn region(&self, bytes: &[u8]) -> Result<Region> {
         let region = self.link.region(bytes.len())?;
         region.write(0, bytes)?;
         Ok(region)
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Sends a request. Waits for credits if need be.
-    pub(super) fn post(&mut self, mut head: Head, payload: &[u8]) -> Result<u64> {
+    pub(crate) fn post(&mut self, mut head: Head, payload: &[u8]) -> Result<u64> {
         self.tag += 1;
         head.tag = self.tag;
         let mut whole = vec![0; Head::LEN];
@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// Returns the next answer, which may be that to any request.
-    pub(super) fn answer(&mut self) -> Result<(Head, Vec<u8>)> {
+    pub(crate) fn answer(&mut self) -> Result<(Head, Vec<u8>)> {
         loop {
             if let Some(answer) = self.answers.pop_front() {
                 return Ok(answer);
@@ -153,7 +153,7 @@ impl Client {
     }
 
     /// Makes a request, and returns its status and the payload of the answer.
-    pub(super) fn request(
+    pub(crate) fn request(
         &mut self,
         operation: Operation,
         fill: impl FnOnce(&mut Head),
@@ -189,7 +189,7 @@ impl Client {
 }
 
 /// Returns the descriptor of a part of a region.
-pub(super) fn part(region: &Region, at: usize, len: usize) -> Descriptor {
+pub(crate) fn part(region: &Region, at: usize, len: usize) -> Descriptor {
     Descriptor {
         offset: region.address() + at as u64,
         token: region.rkey(),

@@ -19,21 +19,25 @@ use std::{
 pub(super) const SIZE: usize = 4096;
 /// Receives that are posted, one more than the credits that are granted.
 pub(super) const RECEIVES: u16 = 32;
-/// Sends and RDMA operations that can be in flight.
+/// Sends that can be in flight.
 const SENDS: usize = 32;
-/// RDMA Reads that can be in flight, in each rdma.
+/// RDMA operations that can be in flight.
+pub(crate) const OPERATIONS: usize = 64;
+/// RDMA Reads that can be in flight, in each direction.
 const READS: u8 = 16;
 /// The work request ID of Sends, and of RDMA operations. The ID of a Receive is its slot.
 const SEND: u64 = u64::MAX;
 const RDMA: u64 = u64::MAX - 1;
 
 /// A connection.
-pub(super) struct Link {
+pub(crate) struct Link {
     inbox: Region,
     outbox: Region,
     endpoint: Endpoint,
     next_slot: usize,
     sending: usize,
+    /// RDMA operations that have ended, and that nobody has waited for.
+    moved: usize,
     /// Messages that have arrived during a wait for something else.
     kept: VecDeque<Vec<u8>>,
     has_ended: bool,
@@ -59,13 +63,14 @@ impl Link {
     }
 
     fn request(to: &Target) -> Result<Self> {
-        let endpoint = Endpoint::open(to.addresses, None, 2 * u32::from(RECEIVES), PATIENCE)?;
+        let endpoint = Endpoint::open(to.addresses, None, (SENDS + OPERATIONS) as u32, PATIENCE)?;
         let link = Self {
             inbox: endpoint.region(usize::from(RECEIVES) * SIZE)?,
             outbox: endpoint.region(SENDS * SIZE)?,
             endpoint,
             next_slot: 0,
             sending: 0,
+            moved: 0,
             kept: VecDeque::new(),
             has_ended: false,
         };
@@ -95,7 +100,9 @@ impl Link {
     fn completed(&mut self, id: u64, status: u32, len: usize) -> Result<()> {
         if status != 0 {
             self.has_ended = true;
-        } else if id != SEND && id != RDMA {
+        } else if id == RDMA {
+            self.moved += 1;
+        } else if id != SEND {
             self.kept
                 .push_back(self.inbox.read(id as usize * SIZE, len)?);
             match self.post_receive(id) {
@@ -175,31 +182,39 @@ impl Link {
         at: usize,
         remote: &Descriptor,
     ) -> Result<bool> {
+        self.post_rdma(rdma, region, at, remote)?;
+        self.moved()
+    }
+
+    /// Begins to move bytes between a region and the server's memory.
+    pub(crate) fn post_rdma(
+        &mut self,
+        rdma: Rdma,
+        region: &Region,
+        at: usize,
+        remote: &Descriptor,
+    ) -> Result<()> {
         let len = remote.length as usize;
         let (key, addr) = (remote.token, remote.offset);
         self.endpoint
-            .post_rdma(RDMA, rdma, region, at, len, Remote { key, addr })?;
+            .post_rdma(RDMA, rdma, region, at, len, Remote { key, addr })
+    }
+
+    /// Waits for the end of the oldest RDMA operation. Returns false if the connection has ended instead.
+    pub(crate) fn moved(&mut self) -> Result<bool> {
         let deadline = Instant::now() + PATIENCE;
-        while !self.has_ended {
-            match self
-                .endpoint
-                .wait(deadline.saturating_duration_since(Instant::now()))?
-            {
-                Wakeup::Completion(done) => {
-                    self.completed(done.id, done.status, done.len)?;
-                    if done.id == RDMA {
-                        break;
-                    }
-                }
-                Wakeup::Event(_) => self.has_ended = true,
-                Wakeup::Timeout => return Err(Error::new("an RDMA operation never completed")),
+        while self.moved == 0 && !self.has_ended {
+            if !self.step(deadline)? {
+                return Err(Error::new("an RDMA operation never completed"));
             }
         }
-        Ok(!self.has_ended)
+        let is_done = self.moved > 0;
+        self.moved = self.moved.saturating_sub(1);
+        Ok(is_done)
     }
 
     /// Starts an orderly disconnect.
-    pub(super) fn disconnect(&self) -> Result<()> {
+    pub(crate) fn disconnect(&self) -> Result<()> {
         self.endpoint.disconnect()
     }
 }

@@ -2,9 +2,9 @@
 
 //! `bulk`: exercises the module rdma_bulk, which serves the bulk protocol over SMB Direct.
 
-mod client;
+pub(crate) mod client;
 mod hostile;
-mod link;
+pub(crate) mod link;
 
 use self::client::{part, Client, LIMITS};
 use crate::{
@@ -164,7 +164,7 @@ fn transfers(client: &mut Client, round: u32) -> Result<()> {
 }
 
 /// Returns the memory of an offer of `len` bytes of a region.
-fn offer(client: &mut Client, region: u32, len: usize) -> Result<Vec<Descriptor>> {
+pub(crate) fn offer(client: &mut Client, region: u32, len: usize) -> Result<Vec<Descriptor>> {
     let fill = |head: &mut Head| {
         (head.region, head.length, head.access) = (region, len as u32, READ | WRITE);
     };
@@ -181,7 +181,7 @@ fn offer(client: &mut Client, region: u32, len: usize) -> Result<Vec<Descriptor>
 }
 
 /// Ends an offer.
-fn withdraw(client: &mut Client, region: u32) -> Result<Option<Status>> {
+pub(crate) fn withdraw(client: &mut Client, region: u32) -> Result<Option<Status>> {
     let fill = |head: &mut Head| head.region = region;
     Ok(client.request(Operation::Withdraw, fill, &[])?.0.status())
 }
