@@ -127,7 +127,7 @@ impl User {
     }
 
     /// Makes an access that the server must refuse, by the end of the connection.
-    fn is_refused(mut self, rdma: Rdma, remote: Remote) -> Result<()> {
+    fn must_be_refused(mut self, rdma: Rdma, remote: Remote) -> Result<()> {
         self.local.write(0, &[0; SMALL])?;
         // On iWARP a Write completes when it is sent.
         if self.peer.rdma(rdma, &self.local, 0, SMALL, remote)? {
@@ -295,7 +295,7 @@ impl Refused {
                 user.expose(self.access, LEN)?;
             }
         }
-        user.is_refused(self.rdma, (self.remote)(offer))
+        user.must_be_refused(self.rdma, (self.remote)(offer))
     }
 }
 
@@ -308,7 +308,7 @@ fn other_keys(to: &Target) -> Result<()> {
             key: key(offer.key),
             addr: offer.addr,
         };
-        user.is_refused(Rdma::Read, remote)?;
+        user.must_be_refused(Rdma::Read, remote)?;
     }
     Ok(())
 }
@@ -318,7 +318,7 @@ fn other_connections(to: &Target) -> Result<()> {
     let mut owner = User::connect(to)?;
     let offer = owner.expose(b'b', LEN)?;
     for rdma in [Rdma::Read, Rdma::Write] {
-        User::connect(to)?.is_refused(rdma, offer.at(0))?;
+        User::connect(to)?.must_be_refused(rdma, offer.at(0))?;
     }
     equal(
         &owner.read(offer, 0, LEN)?,
