@@ -10,6 +10,7 @@ use crate::{
     handler::Handler,
     qp::Qp,
     send::{
+        claim::Claim,
         progress::Progress,
         slots::Slots,
         work::{
@@ -306,6 +307,8 @@ impl<W: Work, H: Handler, E: Events> Inner<W, H, E> {
         let Gate::Open(qp) = &self.gate else {
             return Step::Stop(Stop::Idle);
         };
+        // No work request was built, so the work may replace a memory region that it has named.
+        job.claim = Claim::none();
         match job.work.map(qp.pd()) {
             Ok(true) => {
                 self.is_unmapped = false;
