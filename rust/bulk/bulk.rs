@@ -3,8 +3,8 @@
 //! `rdma_bulk`: a ULP on the crate `rdma` that serves the bulk protocol of the crate `smbdirect` over
 //! SMB Direct.
 //!
-//! It shows what a second ULP needs beside the crate, and answers whether a fabric is slow or a server
-//! on it. It has no unsafe code.
+//! It shows what a second ULP needs beside the crate, and measures a fabric without NFS. It has no
+//! unsafe code.
 
 #![forbid(unsafe_code)]
 

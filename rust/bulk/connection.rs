@@ -44,7 +44,7 @@ impl buffer::State for NoState {
     fn reset(&mut self) {}
 }
 
-/// What completion handlers have queued.
+/// A completed job or a message that waits for the work item.
 enum Input {
     Done(Job),
     Message(Receive<NoState>),
@@ -86,8 +86,15 @@ impl WorkItem for Connection {
         let pending = this.pending.lock().take();
         if let Some(id) = pending {
             let peer = id.peer();
-            if let Err(e) = this.accept(id) {
-                pr_warn!("{}: cannot accept: {:?}\n", peer, e);
+            let accepted = if this.is_closing.load(Relaxed) {
+                Err(ENODEV)
+            } else {
+                this.accept(id)
+            };
+            if let Err(e) = accepted {
+                if RateLimit::Refusals.allows() {
+                    pr_warn!("{}: cannot accept: {:?}\n", peer, e);
+                }
                 this.is_closing.store(true, Relaxed);
             }
         }
@@ -151,20 +158,19 @@ impl Connection {
         let count = usize::from(value::<u8>(parameters::regions.value()).min(16));
         let kib = value::<u32>(parameters::region_kib.value()).clamp(4, 16 * 1024);
         let pages = kib as usize * 1024 / PAGE_SIZE;
-        let state = State::new(pd.clone(), count, pages)?;
+        let limits = self.device.ib.limits();
+        let served = limits.max_qp_rd_atom.min(self.reads.served.into()) as u8;
+        let issued = limits.max_qp_init_rd_atom.min(self.reads.issued.into()) as u8;
+        let state = State::new(pd.clone(), count, pages, issued > 0)?;
         *self.state.lock() = Some(KBox::new(state, GFP_KERNEL)?);
         let receives = ReceivePool::new(&pd, RECEIVES as usize, self.device.budget.clone())?;
-        let limits = self.device.ib.limits();
+        let (receive_cq, send_cq) = self.device.cqs()?;
         let parts = Parts {
             pd: &pd,
             receives: &receives,
             // One entry more each, for the markers that drain the queues.
-            receive_cq: self
-                .device
-                .receive_cq
-                .reserve(RECEIVES + 1)?
-                .ok_or(ENOSPC)?,
-            send_cq: self.device.send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
+            receive_cq: receive_cq.reserve(RECEIVES + 1)?.ok_or(ENOSPC)?,
+            send_cq: send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
             depth: DEPTH,
             chain: 16,
             max_sge: limits.max_send_sge.min(16),
@@ -174,8 +180,6 @@ impl Connection {
         let qp = Qp::new(id, self.clone(), parts)?;
         let (_credits, made) = receives.resize(BUFFERS.into(), 0, None);
         made?;
-        let served = limits.max_qp_rd_atom.min(self.reads.served.into()) as u8;
-        let issued = limits.max_qp_init_rd_atom.min(self.reads.issued.into()) as u8;
         let accepted = qp.id().accept(&[], Reads { issued, served });
         // Also after an error: the teardown destroys the queue pair.
         self.follow(self.send_queue.open(qp));
@@ -190,6 +194,9 @@ impl Connection {
         };
         if self.has_ticked.xchg(false, Relaxed) {
             state.session.tick().map_err(|broken| broken.reason())?;
+        }
+        if let Stop::Failed(_) = self.send_queue.lock().resume() {
+            return Err("cannot post");
         }
         let host = self.devices.host();
         loop {
@@ -247,7 +254,13 @@ impl Connection {
         self.work_later();
     }
 
-    fn work_later(self: &Arc<Self>) {
+    /// Returns true if the work item has to look at the connection although nothing has come: it
+    /// closes, or its jobs wait for memory that can be mapped.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.is_closing.load(Relaxed) || self.send_queue.has_waiting()
+    }
+
+    pub(crate) fn work_later(self: &Arc<Self>) {
         // An error means that the work is queued already.
         let _ = self.devices.queue.enqueue(self.clone());
     }

@@ -73,11 +73,21 @@ impl Files for Host {
 }
 
 /// A device: the objects that its connections share.
+#[pin_data]
 pub(crate) struct Device {
     pub(crate) ib: IbDevice,
-    pub(crate) receive_cq: Arc<Cq>,
-    pub(crate) send_cq: Arc<Cq>,
+    /// The completion queues for Receives and for Sends, until the device is removed: a queue that a
+    /// queue pair could not be drained from keeps its connection, which refers to the device.
+    #[pin]
+    cqs: Mutex<Option<(Arc<Cq>, Arc<Cq>)>>,
     pub(crate) budget: Arc<Budget>,
+}
+
+impl Device {
+    /// Returns the completion queues for Receives and for Sends.
+    pub(crate) fn cqs(&self) -> Result<(Arc<Cq>, Arc<Cq>)> {
+        self.cqs.lock().clone().ok_or(ENODEV)
+    }
 }
 
 /// All devices and connections.
@@ -129,24 +139,29 @@ impl Devices {
         drop(gone);
     }
 
-    /// Adds a connection. Returns false if there are as many as there may be.
+    /// Adds a connection. Returns false if there are as many as there may be, or if its device was removed.
     fn add(&self, connection: &Arc<Connection>) -> bool {
         let most = usize::from(value::<u8>(parameters::max_peers.value()).min(64));
         let mut connections = self.connections.lock();
-        connections.len() < most && connections.push(connection.clone(), GFP_KERNEL).is_ok()
+        // Under the lock, so that the removal of the device finds the connection.
+        let has_device = self.find(&connection.device.ib).is_some();
+        let has_room = connections.len() < most;
+        has_device && has_room && connections.push(connection.clone(), GFP_KERNEL).is_ok()
     }
 }
 
 impl Client for Devices {
     fn add(&self, ib: IbDevice) -> Result {
         let pd = Pd::new(&ib)?;
-        let device = Device {
-            receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
-            send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
-            budget: Arc::new(Budget::new(), GFP_KERNEL)?,
+        let receives = Cq::new(&pd, Completes::Receives, 4096, 0)?;
+        let sends = Cq::new(&pd, Completes::Sends, 4096, 0)?;
+        let budget = Arc::new(Budget::new(), GFP_KERNEL)?;
+        let device = pin_init!(Device {
+            cqs <- new_mutex!(Some((receives, sends))),
+            budget,
             ib,
-        };
-        let device = Arc::new(device, GFP_KERNEL)?;
+        });
+        let device = Arc::pin_init(device, GFP_KERNEL)?;
         self.list.lock().push(device, GFP_KERNEL)?;
         Ok(())
     }
@@ -158,11 +173,13 @@ impl Client for Devices {
         let is_of = |one: &&Arc<Connection>| Arc::ptr_eq(&one.device, &device);
         loop {
             let left = self.connections.lock().iter().find(is_of).cloned();
-            let Some(connection) = left else { return };
+            let Some(connection) = left else { break };
             connection.close();
             drop(connection);
             fsleep(Delta::from_millis(2));
         }
+        let cqs = device.cqs.lock().take();
+        drop(cqs);
     }
 }
 
@@ -181,6 +198,8 @@ impl Tick for Devices {
             };
             if now.checked_rem(interval) == Some(0) {
                 connection.tick();
+            } else if connection.is_stalled() {
+                connection.work_later();
             }
         }
     }

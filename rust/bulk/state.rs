@@ -56,6 +56,8 @@ pub(crate) struct State {
     idle: KVec<SendBuffer>,
     slots: KVec<Slot>,
     region_len: u32,
+    /// False if the peer serves no RDMA Reads: one would never complete.
+    can_pull: bool,
     /// The message that is being received in fragments.
     incoming: KVVec<u8>,
     /// The answers that wait, the oldest first; `outgoing` is the state of that one.
@@ -65,8 +67,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Allocates the state with `count` regions of `pages` pages. May sleep.
-    pub(crate) fn new(pd: Arc<Pd>, count: usize, pages: usize) -> Result<Self> {
+    /// Allocates the state with `count` regions of `pages` pages. `can_pull` is true if the peer serves
+    /// RDMA Reads. May sleep.
+    pub(crate) fn new(pd: Arc<Pd>, count: usize, pages: usize, can_pull: bool) -> Result<Self> {
         let (mut idle, mut slots) = (KVec::new(), KVec::new());
         for _ in 0..BUFFERS {
             idle.push(SendBuffer::new(&pd, Effort::Full)?, GFP_KERNEL)?;
@@ -91,6 +94,7 @@ impl State {
             idle,
             slots,
             region_len,
+            can_pull,
             incoming: KVVec::from_elem(0, MIN_REASSEMBLED as usize, GFP_KERNEL)?,
             answers: KVec::new(),
             outgoing: Outgoing::default(),
@@ -179,6 +183,9 @@ impl State {
 
     /// Returns the job of a pull or a push.
     fn start(&mut self, head: &Head, payload: &[u8], rdma: Rdma) -> Result<Job, Status> {
+        if matches!(rdma, Rdma::Read) && !self.can_pull {
+            return Err(Status::Unable);
+        }
         let segments = Segments::decode(head, payload)?;
         if segments.peek().is_none() {
             return Err(Status::Ok); // Nothing moves.
@@ -191,7 +198,7 @@ impl State {
             rdma,
             left,
         };
-        // Without memory the job waits in the send queue, which tries again.
+        // Without memory the job waits in the send queue. `Connection::serve` tries again.
         let _ = this.map(&self.pd);
         match KBox::new_uninit(GFP_KERNEL) {
             Ok(place) => Ok(Job::Move(place.write(this))),

@@ -95,11 +95,17 @@ const DEPTH: u32 = 62;
 /// The most Receive buffers of a connection.
 const RECEIVES: u32 = 32;
 
+/// The most connections.
+const CONNECTIONS: usize = 64;
+
 /// A device: the objects that its connections share.
+#[pin_data]
 struct Device {
     ib: IbDevice,
-    receive_cq: Arc<Cq>,
-    send_cq: Arc<Cq>,
+    /// The completion queues for Receives and for Sends, until the device is removed: a queue that a
+    /// queue pair could not be drained from keeps its connection, which refers to the device.
+    #[pin]
+    cqs: Mutex<Option<(Arc<Cq>, Arc<Cq>)>>,
     budget: Arc<Budget>,
 }
 
@@ -122,6 +128,15 @@ impl Devices {
             .cloned()
     }
 
+    /// Adds a connection. Returns false if there are as many as there may be, or if its device was removed.
+    fn add(&self, connection: &Arc<Connection>) -> bool {
+        let mut connections = self.connections.lock();
+        // Under the lock, so that the removal of the device finds the connection.
+        let has_device = self.find(&connection.device.ib).is_some();
+        let has_room = connections.len() < CONNECTIONS;
+        has_device && has_room && connections.push(connection.clone(), GFP_KERNEL).is_ok()
+    }
+
     /// Removes the connection from the list, and drops it without the lock.
     fn forget(&self, connection: &Arc<Connection>) {
         let mut connections = self.connections.lock();
@@ -137,13 +152,15 @@ impl Devices {
 impl Client for Devices {
     fn add(&self, ib: IbDevice) -> Result {
         let pd = Pd::new(&ib)?;
-        let device = Device {
-            receive_cq: Cq::new(&pd, Completes::Receives, 4096, 0)?,
-            send_cq: Cq::new(&pd, Completes::Sends, 4096, 0)?,
-            budget: Arc::new(Budget::new(), GFP_KERNEL)?,
+        let receives = Cq::new(&pd, Completes::Receives, 4096, 0)?;
+        let sends = Cq::new(&pd, Completes::Sends, 4096, 0)?;
+        let budget = Arc::new(Budget::new(), GFP_KERNEL)?;
+        let device = pin_init!(Device {
+            cqs <- new_mutex!(Some((receives, sends))),
+            budget,
             ib,
-        };
-        let device = Arc::new(device, GFP_KERNEL)?;
+        });
+        let device = Arc::pin_init(device, GFP_KERNEL)?;
         self.list.lock().push(device, GFP_KERNEL)?;
         Ok(())
     }
@@ -155,11 +172,13 @@ impl Client for Devices {
         let is_of = |one: &&Arc<Connection>| Arc::ptr_eq(&one.device, &device);
         loop {
             let left = self.connections.lock().iter().find(is_of).cloned();
-            let Some(connection) = left else { return };
+            let Some(connection) = left else { break };
             connection.close();
             drop(connection);
             fsleep(Delta::from_millis(2));
         }
+        let cqs = device.cqs.lock().take();
+        drop(cqs);
     }
 }
 
@@ -174,13 +193,7 @@ impl Events for Listener {
         let Ok(connection) = Connection::new(&this.0, device, request.peer_reads) else {
             return;
         };
-        if this
-            .0
-            .connections
-            .lock()
-            .push(connection.clone(), GFP_KERNEL)
-            .is_ok()
-        {
+        if this.0.add(&connection) {
             let id = new.adopt(connection.clone());
             *connection.pending.lock() = Some(id);
             connection.work_later();
@@ -336,13 +349,8 @@ impl Connection {
 
     /// Accepts the peer. May sleep; not in a handler of the id.
     fn accept(self: &Arc<Self>, id: CmId<Connection>) -> Result {
-        let Device {
-            ib,
-            receive_cq,
-            send_cq,
-            budget,
-            ..
-        } = &*self.device;
+        let Device { ib, cqs, budget } = &*self.device;
+        let (receive_cq, send_cq) = cqs.lock().clone().ok_or(ENODEV)?;
         let pd = &self.pd;
         let receives = ReceivePool::new(pd, RECEIVES as usize, budget.clone())?;
         let parts = Parts {
@@ -502,7 +510,7 @@ impl Connection {
         let _ = self.idle.lock().push_within_capacity(buffer);
     }
 
-    /// Has the connection torn down. In any process context.
+    /// Queues the teardown. In any process context.
     fn close(self: &Arc<Self>) {
         self.is_closing.store(true, Relaxed);
         self.work_later();
