@@ -264,9 +264,10 @@ impl<E: Events> CmId<E> {
         unsafe { peer_of(self.id) }
     }
 
-    /// Accepts the peer, with `private` as private data. Up to `reads` RDMA Reads run at a time: a
-    /// number, or [`Reads`] of a ULP that exposes memory. The id must have a queue pair. Messages of the peer may arrive before this
-    /// returns. May sleep; must not be called in a handler of this id.
+    /// Accepts the peer, with `private` as private data. `reads` bounds the RDMA Reads in flight: the
+    /// number that this host issues or, for a ULP that exposes memory, [`Reads`]. The id must have a queue
+    /// pair. Messages of the peer may arrive before this returns. May sleep; must not be called in a
+    /// handler of this id.
     ///
     /// A peer whose message finds no posted Receive repeats it after 655 ms, as often as the peer has
     /// chosen. On iWARP such a message ends the connection.

@@ -40,8 +40,7 @@ impl<'a> Request<'a> {
 
 /// The RDMA Reads that run at a time on a connection.
 ///
-/// A number alone is that of the Reads that this host issues, of a ULP that exposes no memory to
-/// Reads.
+/// A ULP that exposes no memory passes a number: the Reads that this host issues.
 #[derive(Clone, Copy, Default)]
 pub struct Reads {
     /// Reads that this host issues: at most [`Request::reads`], and at most what its device takes.

@@ -11,7 +11,7 @@
 //! | echo | sends the payload back | any bytes | the same bytes |
 //! | pull | reads the client's memory into the region, by RDMA Read | descriptors | |
 //! | push | writes the region to the client's memory, by RDMA Write | descriptors | |
-//! | offer | exposes the region to the client | | a descriptor |
+//! | offer | exposes the region to the client | | descriptors |
 //! | withdraw | ends an offer | | |
 //!
 //! The bytes that move are the first `length` of the region. They fill the memory of the descriptors

@@ -9,7 +9,8 @@
 
 use crate::data::Header;
 
-/// The error of a peer that has used or granted credits that cannot be.
+/// The error of a peer that has used a credit that it does not have, or granted more than fit in 16
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 

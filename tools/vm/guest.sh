@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by all scripts that run in a VM. Documentation/testing.rst lists the functions that most tests use.
+# Sourced by all scripts that run in a VM. A comment describes each function.
 # shellcheck shell=bash
 
 # The export is one file system with fsid=0, so it is / for NFSv4 and /export for NFSv3.

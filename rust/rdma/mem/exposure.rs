@@ -31,6 +31,9 @@
 //!   here relies on it: the pages come back by a completed local invalidation alone, or by the
 //!   destruction of the memory region.
 //!
+//! rxe and siw only mark the region invalid (`rxe_invalidate_mr()`, `siw_invalidate_stag()`): a packet that
+//! has passed the check before may still be copied.
+//!
 //! A refused access ends the connection that has tried it, on InfiniBand, RoCE and iWARP. No other
 //! connection notices.
 //!
@@ -63,7 +66,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a peer may do with an [`Exposure`]. The three types of this module implement it.
+/// The access of a peer to an [`Exposure`]. The three types of this module implement it.
 pub trait Access: sealed::Sealed + Send + Unpin + 'static {
     /// The direction that the pages are mapped in.
     const DIRECTION: Direction;

@@ -52,7 +52,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| at as u8).collect()
 }
 
-/// What this side writes.
+/// The bytes that this side writes.
 fn own(len: usize) -> Vec<u8> {
     (0..len).map(|at| !(at as u8)).collect()
 }
@@ -223,7 +223,7 @@ struct Refused {
     remote: fn(Offer) -> Remote,
 }
 
-/// What happens to the memory before it is used.
+/// The event before the memory is used.
 enum End {
     Nothing,
     Revoked,

@@ -9,7 +9,7 @@ use bindings::{
 };
 use kernel::sim;
 
-/// What the arguments and the results of a Call are in.
+/// The form of a Call: where its arguments and results are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// All is inline.

@@ -2,7 +2,7 @@
 
 //! Manners of peers: what they do right and wrong.
 
-/// What a peer does, beside its Calls.
+/// The behaviour of a peer, beside its Calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
     /// Nothing that the protocol forbids.

@@ -39,7 +39,7 @@ impl Ending {
     const ALL: [Self; 4] = [Self::Peaceful, Self::Removal, Self::Stop, Self::Fatal];
 }
 
-/// What the seed draws.
+/// The parameters of a run, which the seed draws.
 #[derive(Debug)]
 struct Plan {
     manners: Vec<Manner>,

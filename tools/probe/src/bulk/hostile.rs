@@ -217,7 +217,7 @@ fn not_taken(to: &Target) -> Result<Link> {
     Ok(link)
 }
 
-/// Has bytes moved from or to memory that was never registered.
+/// Requests a transfer with memory that was never registered.
 fn transfer(to: &Target, operation: Operation) -> Result<Link> {
     let mut client = Client::connect(to, &LIMITS)?;
     let memory = client.region(&[0; 100])?;

@@ -108,7 +108,7 @@ fn check(is_so: bool, what: &str) -> Result<()> {
     }
 }
 
-/// Has `len` bytes sent back.
+/// Sends `len` bytes and checks that they come back.
 fn echo(client: &mut Client, len: usize) -> Result<()> {
     let bytes = pattern(len, len as u32);
     let (head, payload) = client.request(Operation::Echo, |_| (), &bytes)?;
@@ -116,7 +116,7 @@ fn echo(client: &mut Client, len: usize) -> Result<()> {
     check(payload == bytes, "an echo has other bytes")
 }
 
-/// Has messages of all kinds of lengths sent back, whole and in fragments.
+/// Sends messages of all kinds of lengths, whole and in fragments, and checks that they come back.
 fn echoes(client: &mut Client) -> Result<()> {
     let most = client.session.max_outgoing() as usize - Head::LEN;
     for len in [0, 1, 4039, 4040, 4041, 8111, 50_000, most] {
@@ -125,7 +125,7 @@ fn echoes(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Has more messages under way than there are credits.
+/// Puts more messages in flight than there are credits.
 fn deep(client: &mut Client) -> Result<()> {
     let (mut tags, mut answers) = (Vec::new(), 0);
     for number in 0..100u32 {

@@ -78,7 +78,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the servers can do.
+/// The limits of both servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bounds {
     /// The longest message that comes back, and the bytes of answers that may wait.

@@ -79,7 +79,7 @@ pub(crate) struct Fabric {
     svg: Option<PathBuf>,
 }
 
-/// What is measured, and how long.
+/// The cells to measure, and the time for each.
 struct Plan<'a> {
     target: Target,
     file: Option<&'a str>,
@@ -88,7 +88,7 @@ struct Plan<'a> {
     round: Duration,
 }
 
-/// What a cell is measured with.
+/// The memory or the connection that a cell is measured with.
 enum Means<'a> {
     Fabric(Region),
     Nfs(Line<'a>),

@@ -120,7 +120,7 @@ impl Spread {
     }
 }
 
-/// What all rounds of a cell have measured.
+/// The figures of a cell over all rounds.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) cell: Cell,

@@ -28,7 +28,7 @@ pub struct ib_device {
     pub is_registered: bool,
     /// The module could add the device.
     pub has_client: bool,
-    /// What keeps the device registered.
+    /// The references that keep the device registered.
     pub users: u32,
     pub ids: Vec<Ptr<rdma_cm_id>>,
     pub handlers: Vec<Ptr<ib_event_handler>>,
@@ -111,7 +111,7 @@ pub fn report(device: Ptr<ib_device>, event: u32) {
 pub struct ib_pd {
     pub device: *mut ib_device,
     pub local_dma_lkey: u32,
-    /// What was made in it.
+    /// The objects made in it.
     pub(crate) users: u32,
     pub(crate) regions: Vec<Ptr<ib_mr>>,
 }

@@ -33,7 +33,7 @@ const EVENTS: usize = 60;
 const STEPS: usize = 20_000_000;
 /// The task that moves the clock is the first that the main task makes.
 const CLOCK: usize = 1;
-/// What the end of a run waits with.
+/// The key that the end of a run waits on.
 const SHORT: *const u8 = core::ptr::dangling();
 
 /// A task that waits. `thread::park()` of shuttle would wake by itself.

@@ -5,7 +5,7 @@
 use super::{chance, event, world};
 use std::collections::HashMap;
 
-/// What may fail.
+/// An operation that may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
     /// An allocation, or a call of the connection manager.
@@ -24,7 +24,7 @@ impl Fault {
 pub(super) struct Faults {
     /// Each fault's chance, in 1024ths.
     chances: HashMap<Fault, u64>,
-    /// The fault that happens once, after so many attempts.
+    /// The fault that happens once, and the attempts left until it does.
     nth: Option<(Fault, u64)>,
 }
 
