@@ -201,9 +201,10 @@ impl<A: Access> Exposure<A> {
     ///   the pages or the memory region have, if there is no memory region of `pd`, or if the peer is to
     ///   write pages that have other owners (they are not fresh).
     pub fn new(pd: &Arc<Pd>, mut region: KBox<PageRegion>, len: usize) -> Result<Self, Unexposed> {
-        let mapped = match pd.is_for_connection() {
-            true => region.map_exposed(pd, A::DIRECTION, len),
-            false => Err(EINVAL),
+        let mapped = if pd.is_for_connection() {
+            region.map_exposed(pd, A::DIRECTION, len)
+        } else {
+            Err(EINVAL)
         };
         match mapped {
             // INVARIANT: The region was just mapped. Nothing was built for it.
