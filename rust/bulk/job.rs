@@ -25,7 +25,7 @@ pub(crate) struct Move {
     pub(crate) head: Head,
     pub(crate) region: KBox<PageRegion>,
     pub(crate) rdma: Rdma,
-    /// What is not posted yet.
+    /// The segments that are not posted yet.
     pub(crate) left: Cell<Segments>,
 }
 

@@ -157,7 +157,7 @@ pub struct Head {
     pub region: u32,
     /// The bytes that move.
     pub length: u32,
-    /// What an offer allows.
+    /// The access that an offer gives to the client.
     pub access: u16,
     /// Descriptors in the payload.
     pub count: u16,

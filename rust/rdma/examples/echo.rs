@@ -211,7 +211,7 @@ impl State for NoState {
     fn reset(&mut self) {}
 }
 
-/// What a piece of work does beside sending a message.
+/// The task of a piece of work, beside its message.
 enum Task {
     Nothing,
     /// Exposes memory before the message is sent.

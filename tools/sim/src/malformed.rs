@@ -44,6 +44,6 @@ fn change_once(message: &mut Vec<u8>) {
             message[at..at + 4].copy_from_slice(&edge.to_be_bytes());
         }
     }
-    // What no Receive has room for is not a matter of form.
+    // A longer message finds no room in a Receive, which is no error of form.
     message.truncate(4096);
 }

@@ -5,7 +5,7 @@
 use super::{cell::Kind, sample::Figures};
 use serde_json::{json, Value};
 
-/// What one side gives: the highest rate of all depths, and the shortest latency.
+/// The best figures of one side: the highest rate of all depths, and the shortest latency.
 pub(super) struct Best<'a> {
     rate: &'a Figures,
     latency: &'a Figures,

@@ -10,7 +10,7 @@ use crate::{
 };
 use kernel::{ffi::c_int, sim};
 
-/// What the program makes of the bytes at `at`, for a Call with `tag`.
+/// Returns the byte at `at` of the program's result for a Call with `tag`.
 pub fn pattern(tag: u32, at: usize) -> u8 {
     let word = tag.wrapping_mul(0x9e37_79b9).wrapping_add(at as u32 / 4);
     (word.wrapping_mul(0x85eb_ca6b) >> (8 * (at % 4))) as u8

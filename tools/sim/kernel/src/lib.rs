@@ -66,7 +66,7 @@ pub trait InPlaceModule: Sized {
 }
 
 pub mod bindings {
-    //! What the module's crates use of `kernel::bindings`.
+    //! The items of `kernel::bindings` that the module's crates use.
     #![allow(non_camel_case_types, non_upper_case_globals)]
     use crate::{ffi::c_int, seq_file::SeqFile, sim, workqueue};
     use std::cell::RefCell;

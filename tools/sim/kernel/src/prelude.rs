@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel crate's prelude has.
+//! The items of the kernel crate's prelude.
 
 pub use crate::{
     alloc::{KBox, KVVec, KVec, GFP_KERNEL},

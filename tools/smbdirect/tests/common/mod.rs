@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What both the property tests and the fuzz target check.
+//! The checks that the property tests and the fuzz target share.
 
 #![allow(dead_code, reason = "each test uses its part")]
 

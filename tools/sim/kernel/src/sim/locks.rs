@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What lockdep and might_sleep() check.
+//! The checks of lockdep and might_sleep().
 
 use super::{me, world, World};
 
