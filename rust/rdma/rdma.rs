@@ -6,6 +6,32 @@
 //! listens, accepts peers, receives messages, posts Sends, RDMA Reads and RDMA Writes, and exposes
 //! memory to its peers.
 //!
+//! # A whole ULP
+//!
+//! Most ULPs use the layer [`service`]: they implement two traits, [`Service`](service::service::Service) and
+//! [`Session`](service::service::Session), and have a [`Server`](service::server::Server) as a field of the
+//! module. This one sends each message back. The tests build it as a module, and load it.
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("examples/echo.rs")]
+#![doc = "```"]
+//!
+//! A second one, rust/rdma/examples/expose.rs, exposes memory; `rdma_bulk` (rust/bulk) speaks SMB Direct.
+//!
+//! A session asks its [`Peer`](service::peer::Peer) for operations on page regions. Each takes the memory
+//! over, and [`Session::completed`](service::service::Session::completed) gets it back as a
+//! [`Completed`](service::job::Completed):
+//!
+//! | operation | function | takes | gives back |
+//! |---|---|---|---|
+//! | send | [`Peer::send`](service::peer::Peer::send) | a `SendBuffer` | the same |
+//! | RDMA Read | [`Peer::read`](service::peer::Peer::read) | a `PageRegion` and segments of the peer | the `PageRegion` |
+//! | RDMA Write | [`Peer::write`](service::peer::Peer::write) | a `PageRegion` and segments of the peer | the `PageRegion` |
+//! | expose | [`Peer::expose`](service::peer::Peer::expose) | an `Exposure` | the same, as `Exposure<Any>` |
+//! | revoke | [`Peer::revoke`](service::peer::Peer::revoke) | an `Exposure` | its `PageRegion` |
+//!
+//! The rest of this page is about the objects below that layer, which svcrdma uses itself.
+//!
 //! # Objects
 //!
 //! | object | role | made from |
@@ -25,7 +51,7 @@
 //! | [`mem::memory_region::MemoryRegion`] | registered memory for RDMA Reads (iWARP) | `Pd` |
 //! | [`mem::exposure::Exposure`] | pages that the peer may read or write | `Pd` of one connection, `PageRegion` |
 //!
-//! The ULP implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
+//! A ULP without the layer implements four traits: [`client::Client`] for devices, [`cm::Events`] for ids,
 //! [`handler::Handler`] for completions and [`send::work::Work`] for what it posts.
 //!
 //! # Operations on page regions
@@ -93,17 +119,8 @@
 //! | `Work` | the owner of a `SendGuard`, under the spinlock; must not sleep |
 //! | `Client` | the thread that adds or removes a device; may sleep |
 //!
-//! # Examples
-//!
-//! A ULP that sends each message back, and exposes memory, rust/rdma/examples/echo.rs. The tests build it
-//! as a module, and load it.
-//!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
-//!
-#![doc = "```ignore"]
-#![doc = include_str!("examples/echo.rs")]
-#![doc = "```"]
 
 pub mod client;
 pub mod cm;
@@ -119,6 +136,7 @@ mod pair;
 pub mod qp;
 pub mod recv;
 pub mod send;
+pub mod service;
 
 /// The prefix of log lines, which `kernel::prelude::pr_err!` and its siblings expect.
 const __LOG_PREFIX: &[u8] = b"svcrdma\0";

@@ -16,13 +16,21 @@ use rdma::{
     handler::Handler,
     mem::{
         dma::Direction,
-        exposure::{Access, Exposure, RemoteRead, RemoteReadWrite, RemoteWrite, Unexposed},
+        exposure::{
+            Access, Any, Exposure, RemoteRead, RemoteReadWrite, RemoteWrite, Segment, Unexposed,
+        },
         page_region::PageRegion,
     },
     send::{
+        buffer::SendBuffer,
         chain::{Chain, Rdma, Remote},
         queue::SendGuard,
         work::Work,
+    },
+    service::{
+        job::Completed,
+        peer::Peer,
+        service::{Outcome, Session},
     },
 };
 
@@ -44,6 +52,15 @@ fn complete<W: Work, H: Handler, E: Events>(
     completion: &Completion,
 ) -> Option<W> {
     queue.complete(completion)
+}
+fn read(peer: &mut Peer<u8>, region: KBox<PageRegion>, from: KVec<Segment>) -> Outcome {
+    peer.read(region, from, 1)
+}
+fn completed(job: Completed<u8>) -> Option<KBox<PageRegion>> {
+    match job {
+        Completed::Read(region, 1) => Some(region),
+        _ => None,
+    }
 }
 
 //# memory to read where the peer writes: E0308
@@ -122,4 +139,43 @@ fn misuse<'m>(exposure: &'m Exposure<RemoteWrite>, chain: &mut Chain<'_, 'm>) ->
 fn share<T: Sync>(_: &T) {}
 fn misuse(exposure: &Exposure<RemoteReadWrite>) {
     share(exposure)
+}
+
+//# the page region while the device writes it: E0382
+fn misuse(peer: &mut Peer<u8>, region: KBox<PageRegion>, from: KVec<Segment>) -> usize {
+    let _asked = peer.read(region, from, 1);
+    region.pages()
+}
+
+//# a message that changes while it is sent: E0382
+fn misuse(peer: &mut Peer<()>, mut buffer: SendBuffer) {
+    let _asked = peer.send(buffer, 1);
+    buffer.bytes_mut().fill(0);
+}
+
+//# a job without a look at the result: unused `Result`
+fn misuse(peer: &mut Peer<()>, buffer: SendBuffer) {
+    peer.send(buffer, 1);
+}
+
+//# exposed memory as the source of a Write: E0308
+fn misuse(peer: &mut Peer<u8>, exposure: Exposure<RemoteRead>, to: KVec<Segment>) -> Outcome {
+    peer.write(exposure, to, 1)
+}
+
+//# an exposure of an access that is not known: E0599
+fn misuse(pd: &Arc<Pd>, region: KBox<PageRegion>) -> Result<Exposure<Any>, Unexposed> {
+    Exposure::<Any>::new(pd, region, 1)
+}
+
+//# a session that runs on one thread only: E0277
+struct Local(*mut u8);
+impl Session for Local {
+    type Tag = ();
+    fn received(&mut self, _message: &[u8], _peer: &mut Peer<()>) -> Outcome {
+        Ok(())
+    }
+    fn completed(&mut self, _job: Completed<()>, _peer: &mut Peer<()>) -> Outcome {
+        Ok(())
+    }
 }

@@ -107,6 +107,10 @@ impl Access for RemoteReadWrite {
     const FLAGS: u32 = RemoteRead::FLAGS | RemoteWrite::FLAGS;
 }
 
+/// The access of an [`Exposure`] whose type is not known to the code that has it, see [`Exposure::any`].
+#[derive(Debug)]
+pub struct Any;
+
 /// A part of an exposure, as the peer addresses it. A message that carries it has the byte order of its
 /// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,18 +168,21 @@ impl From<Unexposed> for Error {
 ///
 /// # Invariants
 ///
-/// - `region` is mapped in the direction of `A`, and has a memory region that its first `len` bytes
-///   are mapped into.
+/// - `region` is mapped in `direction`, and has a memory region that its first `len` bytes are mapped into.
+/// - `direction` and `flags` are those of the access that the exposure was made with: `A`, or any if `A` is
+///   [`Any`].
 /// - If `is_ending`, no registration is built any more. Otherwise no invalidation was built.
 #[must_use = "dropping an exposure revokes it, and sleeps"]
-pub struct Exposure<A: Access> {
+pub struct Exposure<A> {
     region: KBox<PageRegion>,
     len: usize,
+    direction: Direction,
+    flags: u32,
     is_ending: Cell<bool>,
     access: PhantomData<A>,
 }
 
-impl<A: Access> fmt::Debug for Exposure<A> {
+impl<A> fmt::Debug for Exposure<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Exposure of {} bytes", self.len)
     }
@@ -211,10 +218,27 @@ impl<A: Access> Exposure<A> {
             Ok(()) => Ok(Self {
                 region,
                 len,
+                direction: A::DIRECTION,
+                flags: A::FLAGS,
                 is_ending: Cell::new(false),
                 access: PhantomData,
             }),
             Err(error) => Err(Unexposed { region, error }),
+        }
+    }
+}
+
+impl<A> Exposure<A> {
+    /// Forgets the type of the access, and not the access.
+    pub fn any(self) -> Exposure<Any> {
+        // INVARIANT: Only the type changes.
+        Exposure {
+            region: self.region,
+            len: self.len,
+            direction: self.direction,
+            flags: self.flags,
+            is_ending: self.is_ending,
+            access: PhantomData,
         }
     }
 
@@ -264,7 +288,12 @@ impl<A: Access> Exposure<A> {
 
     /// Returns the memory region, if it can be registered or invalidated on a queue pair of `pd`.
     pub(crate) fn memory_region(&self, pd: &Arc<Pd>) -> Option<&MemoryRegion> {
-        self.region.exposed(pd, A::DIRECTION)
+        self.region.exposed(pd, self.direction)
+    }
+
+    /// Returns the access rights of the memory region.
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags
     }
 
     /// Returns the number of exposed pages; the last one may be exposed in part.

@@ -41,6 +41,11 @@ pub trait State: Default + Send + 'static {
     fn reset(&mut self);
 }
 
+/// No data.
+impl State for () {
+    fn reset(&mut self) {}
+}
+
 /// The function that the RDMA core calls for the completion of a Receive.
 pub(crate) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 

@@ -11,10 +11,7 @@
 use crate::{
     mem::{
         dma::Direction,
-        exposure::{
-            Access,
-            Exposure, //
-        },
+        exposure::Exposure,
         memory_region::MemoryRegion,
         page_region::PageRegion, //
     },
@@ -144,13 +141,13 @@ impl<'b, 'm> Chain<'b, 'm> {
     /// calls this again with a later chain. Returns false for ever if the exposure is of another
     /// connection, or once [`Self::revoke`] was called for it.
     #[must_use]
-    pub fn expose<A: Access>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
+    pub fn expose<A>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
         let memory_region = exposure.memory_region(self.buffers.pd());
         let Some(memory_region) = memory_region.filter(|_| !exposure.is_ending()) else {
             return false;
         };
         while !memory_region.is_registered(exposure.pages()) {
-            if !self.add_registration(memory_region, A::FLAGS, room) {
+            if !self.add_registration(memory_region, exposure.flags(), room) {
                 return false;
             }
         }
@@ -166,7 +163,7 @@ impl<'b, 'm> Chain<'b, 'm> {
     /// for ever if the exposure is of another connection, or if the work revokes another exposure or
     /// reads into registered memory.
     #[must_use]
-    pub fn revoke<A: Access>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
+    pub fn revoke<A>(&mut self, exposure: &'m Exposure<A>, room: usize) -> bool {
         let Some(memory_region) = exposure.memory_region(self.buffers.pd()) else {
             return false;
         };

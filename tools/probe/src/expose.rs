@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory that the example ULP `rdma_echo` exposes: uses that it allows, and uses that must end
+//! The memory that the example ULP `rdma_expose` exposes: uses that it allows, and uses that must end
 //! their connection and nothing else.
 
 use crate::{

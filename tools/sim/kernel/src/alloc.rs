@@ -181,6 +181,14 @@ impl<T> KVec<T> {
         }
     }
 
+    pub fn retain(&mut self, keep: impl FnMut(&mut T) -> bool) {
+        self.items.retain_mut(keep);
+    }
+
+    pub fn drain_all(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.items.drain(..)
+    }
+
     pub fn truncate(&mut self, len: usize) {
         self.items.truncate(len);
     }

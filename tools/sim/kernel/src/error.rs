@@ -19,8 +19,8 @@ macro_rules! codes {
 }
 
 codes! {
-    ENOENT = 2; EIO = 5; E2BIG = 7; EAGAIN = 11; ENOMEM = 12; EBUSY = 16; EEXIST = 17; ENODEV = 19;
-    EINVAL = 22; ENOSPC = 28; EMSGSIZE = 90;
+    ENOENT = 2; EIO = 5; E2BIG = 7; EAGAIN = 11; ENOMEM = 12; EACCES = 13; EBUSY = 16; EEXIST = 17;
+    ENODEV = 19; EINVAL = 22; ENOSPC = 28; EMSGSIZE = 90;
 }
 
 impl Error {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: the context of an id and of its queue pair.
+//!
+//! Handlers of completions only queue what has come. A work item, which never runs twice at a time for
+//! a connection, accepts the peer, calls its session, and tears the connection down.
+
+use crate::{
+    cm::{
+        CmId,
+        Event,
+        Events,
+        Reads,
+        Request, //
+    },
+    completion::{
+        Completion,
+        Status, //
+    },
+    device::{
+        Limits,
+        Pd, //
+    },
+    handler::{
+        Handler,
+        Unfit, //
+    },
+    qp::{
+        Parts,
+        Qp, //
+    },
+    recv::{
+        pool::ReceivePool,
+        receive::Receive, //
+    },
+    send::queue::{
+        SendQueue,
+        Size,
+        Stop, //
+    },
+    service::{
+        devices::{
+            Device,
+            Devices, //
+        },
+        job::Job,
+        peer::Peer,
+        service::{
+            Capacity,
+            Outcome,
+            Service,
+            Session, //
+        },
+    },
+};
+use kernel::{
+    impl_has_work, new_mutex, new_spinlock, new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        Mutex,
+        SpinLock, //
+    },
+    workqueue::{
+        self,
+        WorkItem, //
+    },
+};
+
+/// Work requests that a connection can have posted.
+const DEPTH: u32 = 62;
+
+/// Work requests that are posted at a time, and scatter/gather entries of each, at most.
+const CHAIN: usize = 16;
+
+/// The tag of the sessions of a service.
+type TagOf<S> = <<S as Service>::Session as Session>::Tag;
+
+/// What has come, and waits for the work item.
+enum Input<T> {
+    Message(Receive<()>),
+    /// The message of a Send With Invalidate, and its key.
+    Invalidation(Receive<()>, u32),
+    Done(Job<T>),
+}
+
+/// The state of an accepted connection.
+struct State<S: Service> {
+    session: S::Session,
+    peer: Peer<TagOf<S>>,
+}
+
+/// A connection.
+#[pin_data]
+pub(super) struct Connection<S: Service> {
+    devices: Arc<Devices<S>>,
+    pub(super) device: Arc<Device>,
+    capacity: Capacity,
+    reads: Reads,
+    /// The id, until the peer is accepted.
+    #[pin]
+    pending: SpinLock<Option<CmId<Connection<S>>>>,
+    /// True once the connection closes. Set in any context.
+    is_closing: AtomicFlag,
+    /// True if a second has passed since the last tick.
+    has_ticked: AtomicFlag,
+    /// The capacity is that of all Receive buffers and jobs.
+    #[pin]
+    inputs: SpinLock<KVec<Input<TagOf<S>>>>,
+    #[pin]
+    state: Mutex<Option<KBox<State<S>>>>,
+    #[pin]
+    send_queue: SendQueue<Job<TagOf<S>>, Connection<S>, Connection<S>>,
+    #[pin]
+    work: workqueue::Work<Connection<S>>,
+}
+
+impl_has_work! {
+    impl{S: Service} HasWork<Self> for Connection<S> { self.work }
+}
+
+impl<S: Service> WorkItem for Connection<S> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.accept_pending();
+        if !this.is_closing.load(Relaxed) {
+            this.serve();
+        }
+        if this.is_closing.load(Relaxed) {
+            this.tear_down();
+        }
+    }
+}
+
+impl<S: Service> Connection<S> {
+    /// Makes the connection of a connect request. May sleep.
+    pub(super) fn new(
+        devices: &Arc<Devices<S>>,
+        device: Arc<Device>,
+        request: &Request<'_>,
+    ) -> Result<Arc<Self>> {
+        let capacity = devices.service.capacity();
+        let Limits {
+            max_qp_init_rd_atom,
+            max_qp_rd_atom,
+            ..
+        } = device.ib.limits();
+        // CAST: At most the numbers of the request.
+        let reads = Reads {
+            issued: max_qp_init_rd_atom.min(request.reads.into()) as u8,
+            served: max_qp_rd_atom.min(request.peer_reads.into()) as u8,
+        };
+        let (depth, waiting) = (DEPTH, usize::from(capacity.jobs));
+        let send_queue = SendQueue::new(&Size { depth, waiting }, ())?;
+        let most = receives_of(&capacity).saturating_add(waiting);
+        let inputs = KVec::with_capacity(most, GFP_KERNEL)?;
+        let this = pin_init!(Self {
+            devices: devices.clone(),
+            device,
+            capacity,
+            reads,
+            pending <- new_spinlock!(None, "rdma service id"),
+            is_closing: AtomicFlag::new(false),
+            has_ticked: AtomicFlag::new(false),
+            inputs <- new_spinlock!(inputs, "rdma service inputs"),
+            state <- new_mutex!(None, "rdma service state"),
+            send_queue <- send_queue,
+            work <- new_work!("rdma service connection"),
+        });
+        Arc::pin_init(this, GFP_KERNEL)
+    }
+
+    /// Begins to accept the peer of `id`.
+    pub(super) fn begin(self: &Arc<Self>, id: CmId<Connection<S>>) {
+        *self.pending.lock() = Some(id);
+        self.work_later();
+    }
+
+    /// Accepts the peer, if it waits.
+    fn accept_pending(self: &Arc<Self>) {
+        let pending = self.pending.lock().take();
+        let Some(id) = pending else { return };
+        let peer = id.peer();
+        let accepted = if self.is_closing.load(Relaxed) {
+            Err(ENODEV)
+        } else {
+            self.accept(id)
+        };
+        if let Err(error) = accepted {
+            self.devices.service.rejected(&peer, error);
+            self.is_closing.store(true, Relaxed);
+        }
+    }
+
+    /// Makes the session and the queue pair, and accepts the peer. May sleep; not in a handler of the id.
+    fn accept(self: &Arc<Self>, id: CmId<Connection<S>>) -> Result {
+        let Capacity { messages, jobs, .. } = self.capacity;
+        let pd = Pd::for_connection(&self.device.ib)?;
+        let peer = Peer::new(pd.clone(), id.peer(), self.reads, jobs.into())?;
+        let session = self.devices.service.accept(&peer)?;
+        *self.state.lock() = Some(KBox::new(State { session, peer }, GFP_KERNEL)?);
+        let most = receives_of(&self.capacity);
+        let receives = ReceivePool::new(&pd, most, self.device.budget.clone())?;
+        let (receive_cq, send_cq) = self.device.cqs()?;
+        let limits = self.device.ib.limits();
+        let parts = Parts {
+            pd: &pd,
+            receives: &receives,
+            // One entry more each, for the markers that drain the queues.
+            // CAST: At most 1.5 times 65,535.
+            receive_cq: receive_cq.reserve(most as u32 + 1)?.ok_or(ENOSPC)?,
+            send_cq: send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
+            depth: DEPTH,
+            chain: CHAIN,
+            max_sge: limits.max_send_sge.min(CHAIN as u32),
+            max_read_sge: limits.max_sge_rd.min(CHAIN as u32),
+        };
+        // An error drops the id, which rejects the peer.
+        let qp = Qp::new(id, self.clone(), parts)?;
+        let (_credits, made) = receives.resize(messages.into(), 0, None);
+        made?;
+        let accepted = qp.id().accept(&[], self.reads);
+        // Also after an error: the teardown destroys the queue pair.
+        self.follow(self.send_queue.open(qp));
+        accepted
+    }
+
+    /// Handles what has come. Closes the connection if its session says so.
+    fn serve(&self) {
+        let mut guard = self.state.lock();
+        let Some(state) = guard.as_deref_mut() else {
+            return;
+        };
+        if let Err(reason) = self.serve_all(state) {
+            self.devices.service.closed(state.peer.address(), reason);
+            self.is_closing.store(true, Relaxed);
+        }
+    }
+
+    /// Handles what has come. Returns the reason if the connection is to be closed.
+    fn serve_all(&self, State { session, peer }: &mut State<S>) -> Outcome {
+        if self.has_ticked.xchg(false, Relaxed) {
+            // Jobs may wait for memory that can be mapped.
+            if let Stop::Failed(_) = self.send_queue.lock().resume() {
+                return Err("cannot post");
+            }
+            session.tick(peer)?;
+            self.post(peer)?;
+        }
+        loop {
+            let input = self.inputs.lock().remove(0);
+            match input {
+                Ok(Input::Message(receive)) => session.received(receive.message(), peer)?,
+                Ok(Input::Invalidation(receive, key)) => {
+                    session.invalidated(receive.message(), key, peer)?
+                }
+                Ok(Input::Done(job)) => {
+                    peer.on_completed();
+                    session.completed(job.complete()?, peer)?;
+                }
+                Err(_) => break,
+            }
+            // The buffer of the message is posted again before the peer hears of it.
+            self.post(peer)?;
+        }
+        session.settled(peer)?;
+        self.post(peer)
+    }
+
+    /// Posts the jobs that the session has asked for.
+    fn post(&self, peer: &mut Peer<TagOf<S>>) -> Outcome {
+        for job in peer.take_jobs() {
+            let posted = self.send_queue.lock().post(job);
+            match posted {
+                Ok(Stop::Failed(_)) | Err(_) => return Err("cannot post"),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the queue pair and the session. Sleeps.
+    fn tear_down(self: &Arc<Self>) {
+        drop(self.send_queue.shut(drop));
+        // Without the locks, as the drops sleep.
+        let inputs = core::mem::take(&mut *self.inputs.lock());
+        drop(inputs);
+        let state = self.state.lock().take();
+        drop(state);
+        self.devices.forget(self);
+    }
+
+    /// Queues what has come for the work item.
+    fn queue(self: Arc<Self>, input: Input<TagOf<S>>) {
+        let queued = self.inputs.lock().push_within_capacity(input);
+        if queued.is_err() {
+            self.is_closing.store(true, Relaxed);
+        }
+        self.work_later();
+    }
+
+    /// Closes the connection if posting has failed.
+    fn follow(self: &Arc<Self>, stop: Stop) {
+        if let Stop::Failed(_) = stop {
+            self.close();
+        }
+    }
+
+    /// Queues the teardown. In any process context.
+    pub(super) fn close(self: &Arc<Self>) {
+        self.is_closing.store(true, Relaxed);
+        self.work_later();
+    }
+
+    /// Notes that a second has passed.
+    pub(super) fn tick(self: &Arc<Self>) {
+        self.has_ticked.store(true, Relaxed);
+        self.work_later();
+    }
+
+    fn work_later(self: &Arc<Self>) {
+        // An error means that the work is queued already.
+        let _ = self.devices.queue.enqueue(self.clone());
+    }
+}
+
+/// Returns the Receive buffers of a connection: those that are posted, and those of messages that wait.
+fn receives_of(capacity: &Capacity) -> usize {
+    usize::from(capacity.messages).saturating_add(usize::from(capacity.messages.div_ceil(2)))
+}
+
+impl<S: Service> Events for Connection<S> {
+    fn event(this: ArcBorrow<'_, Self>, _event: Event) {
+        // The id must not be dropped here: its lock is held.
+        Arc::from(this).close();
+    }
+}
+
+impl<S: Service> Handler for Connection<S> {
+    type Call = ();
+
+    fn received(this: ArcBorrow<'_, Self>, receive: Receive<()>) {
+        Arc::from(this).queue(Input::Message(receive));
+    }
+
+    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<()>, key: u32) {
+        Arc::from(this).queue(Input::Invalidation(receive, key));
+    }
+
+    fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
+        Arc::from(this).close();
+    }
+
+    fn receive_failed(this: ArcBorrow<'_, Self>, _status: Status) {
+        Arc::from(this).close();
+    }
+
+    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
+        let this = Arc::from(this);
+        if !completion.status().is_success() {
+            return this.close();
+        }
+        while !completion.is_spent() {
+            let mut sq = this.send_queue.lock();
+            let job = sq.complete(completion);
+            let stop = sq.resume();
+            drop(sq);
+            this.follow(stop);
+            if let Some(job) = job {
+                this.clone().queue(Input::Done(job));
+            }
+        }
+    }
+
+    fn failed(this: ArcBorrow<'_, Self>) {
+        // No locks here. The next tick looks at the flag.
+        this.is_closing.store(true, Relaxed);
+    }
+}
