@@ -8,66 +8,119 @@
 
 #![forbid(unsafe_code)]
 
-use core::{
-    borrow::Borrow,
-    net::{Ipv4Addr, SocketAddrV4},
+use core::borrow::Borrow;
+use kernel::{
+    error::Error,
+    prelude::*,
+    sync::Arc, //
 };
-use kernel::{prelude::*, sync::Arc};
-use rdma::{client::Registration, cm::CmId};
+use rdma::service::{
+    peer::Peer,
+    server::Server,
+    service::{
+        Capacity,
+        Service, //
+    },
+};
 use support::{
-    addr::{Addr, Net},
-    workqueue::{OwnedQueue, Periodic},
+    addr::{
+        Addr,
+        Net, //
+    },
+    page::PAGE_SIZE,
+    pernet::PerNet,
+    RateLimit, //
 };
+use svcrdma_proto::source::Origin;
 
 #[path = "../svc/accept_from.rs"]
 mod accept_from;
-mod connection;
-mod devices;
-mod job;
-mod state;
+mod host;
+mod regions;
+mod session;
 
-use devices::{Devices, Listener};
+use host::Host;
+use module_parameters as parameters;
+use session::{
+    BulkSession,
+    BUFFERS, //
+};
+
+/// The most regions of a connection.
+const MAX_REGIONS: u8 = 16;
 
 /// Returns a module parameter. Older kernels return a reference to it.
 fn value<T: Copy>(parameter: impl Borrow<T>) -> T {
     *parameter.borrow()
 }
 
-/// The last reference to the devices: waits for the work that tears connections down.
-struct Flush(Arc<Devices>);
+/// The service.
+#[pin_data]
+struct Bulk {
+    #[pin]
+    hosts: PerNet<Host>,
+}
 
-impl Drop for Flush {
-    fn drop(&mut self) {
-        self.0.queue.flush();
+impl Bulk {
+    /// Returns the directory. The module listens in the initial network namespace alone.
+    fn host(&self) -> Arc<Host> {
+        self.hosts.get(Net::initial())
     }
 }
 
-/// The module. The fields are dropped in this order: no peer connects any more, then all connections
-/// end, then their work has ended.
+impl Service for Bulk {
+    type Session = BulkSession;
+
+    fn capacity(&self) -> Capacity {
+        Capacity {
+            connections: value::<u8>(parameters::max_peers.value()).min(64).into(),
+            messages: BUFFERS,
+            jobs: BUFFERS + u16::from(MAX_REGIONS),
+        }
+    }
+
+    fn admits(&self, origin: &Origin) -> bool {
+        self.host().accept_from.missing(origin).is_none()
+    }
+
+    fn accept(&self, peer: &Peer<session::Head>) -> Result<BulkSession> {
+        let count = value::<u8>(parameters::regions.value()).min(MAX_REGIONS);
+        let kib = value::<u32>(parameters::region_kib.value()).clamp(4, 16 * 1024);
+        let pages = kib as usize * 1024 / PAGE_SIZE;
+        let interval = value::<u16>(parameters::keepalive.value()).max(1);
+        let host = self.host();
+        let session = BulkSession::new(peer, host.clone(), count.into(), pages, interval.into())?;
+        host.accepted.inc();
+        Ok(session)
+    }
+
+    fn rejected(&self, peer: &Addr, error: Error) {
+        self.host().refused.inc();
+        if RateLimit::Refusals.allows() {
+            pr_warn!("{}: rejecting: {:?}\n", peer, error);
+        }
+    }
+
+    fn closed(&self, peer: &Addr, reason: &'static str) {
+        self.host().closed.inc();
+        if RateLimit::Closes.allows() {
+            pr_info!("{}: closing: {}\n", peer, reason);
+        }
+    }
+}
+
+/// The module.
 #[pin_data]
 struct Module {
-    listening: CmId<Listener>,
-    timer: Pin<KBox<Periodic<Devices>>>,
     #[pin]
-    client: Registration<Devices>,
-    flush: Flush,
+    server: Server<Bulk>,
 }
 
 impl kernel::InPlaceModule for Module {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        pin_init::pin_init_scope(move || {
-            let queue = Arc::new(OwnedQueue::new()?, GFP_KERNEL)?;
-            let devices = Devices::new(queue.clone())?;
-            let port = value::<u16>(module_parameters::port.value());
-            let addr = Addr::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
-            let listener = Arc::new(Listener(devices.clone()), GFP_KERNEL)?;
-            Ok(try_pin_init!(Self {
-                flush: Flush(devices.clone()),
-                client <- Registration::new(c"rdma_bulk", devices.clone()),
-                timer: Periodic::new(queue, devices)?,
-                listening: CmId::listen(Net::initial(), &addr, listener)?,
-            }? Error))
-        })
+        let port = value::<u16>(parameters::port.value());
+        let bulk = try_pin_init!(Bulk { hosts <- PerNet::register() }? Error);
+        try_pin_init!(Self { server <- Server::new(c"rdma_bulk", port, bulk) }? Error)
     }
 }
 
