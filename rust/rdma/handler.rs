@@ -57,44 +57,9 @@ impl Unfit {
 ///
 /// A handler passes each message on, and gives completed work back.
 ///
-/// ```ignore
-/// impl Handler for Connection {
-///     type Call = NoState;
-///
-///     fn received(this: ArcBorrow<'_, Self>, receive: Receive<NoState>) {
-///         // The connection is closed when messages arrive faster than they are taken.
-///         if this.inbox.lock().push(receive).is_err() {
-///             this.queue_close();
-///         }
-///     }
-///
-///     fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
-///         this.queue_close();
-///     }
-///
-///     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
-///         // Flushed Receives follow from an error that was reported before.
-///         if !status.is_flush() {
-///             this.queue_close();
-///         }
-///     }
-///
-///     fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-///         while !completion.is_spent() {
-///             let mut sq = this.send_queue.lock();
-///             let work = sq.complete(completion);
-///             let stop = sq.resume();
-///             drop(sq);
-///             this.follow(stop);
-///             work.map(|work| this.finish(work));
-///         }
-///     }
-///
-///     fn failed(this: ArcBorrow<'_, Self>) {
-///         this.has_failed.store(true, Relaxed);
-///     }
-/// }
-/// ```
+#[doc = "```ignore"]
+#[doc = include_str!("examples/uses/handler.rs")]
+#[doc = "```"]
 pub trait Handler: Send + Sync + Sized + 'static {
     /// The data that a Receive buffer keeps beside its message.
     type Call: State;

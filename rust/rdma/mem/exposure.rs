@@ -153,18 +153,9 @@ impl From<Unexposed> for Error {
 /// Work that exposes memory and tells the peer. The message, which was written before, has the
 /// [segments](Self::segments).
 ///
-/// ```ignore
-/// struct Offer {
-///     exposure: Exposure<RemoteWrite>,
-///     message: SendBuffer,
-///     len: usize,
-/// }
-///
-/// fn build<'m>(&'m self, (): &mut (), chain: &mut Chain<'_, 'm>, room: usize) -> Built {
-///     let is_exposed = chain.expose(&self.exposure, room);
-///     Built::from(is_exposed && chain.len() < room && chain.send(self.message()))
-/// }
-/// ```
+#[doc = "```ignore"]
+#[doc = include_str!("../examples/uses/exposure.rs")]
+#[doc = "```"]
 ///
 /// # Invariants
 ///

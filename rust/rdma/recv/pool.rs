@@ -80,27 +80,9 @@ pub(crate) type Mapped<S> = (NonNull<Buffer<S>>, Option<Arc<Pd>>);
 /// credits are backed, and only these are granted. The ULP holds a mutex, as calls must not
 /// overlap.
 ///
-/// ```ignore
-/// let budget = Arc::new(Budget::new(), GFP_KERNEL)?; // One for each device.
-/// let pool = ReceivePool::<NoState>::new(&pd, 147, budget)?;
-/// let qp = Qp::new(id, handler, Parts { receives: &pool, /* ... */ })?;
-///
-/// // The first credits are always needed, so the budget does not limit them.
-/// let (_, made) = pool.resize(8, 0, None);
-/// made?;
-///
-/// // Later, on a work queue: the peer is busy.
-/// let (backed, made) = pool.resize(128, 0, Some(16384));
-/// connection.grant(backed);
-/// if made.is_err() {
-///     // Too little memory, or the budget is used up: fewer than 128 credits are backed.
-/// }
-///
-/// // Once the peer has used fewer credits for some time.
-/// let (backed, _) = pool.resize(16, 0, Some(16384));
-/// connection.grant(backed);
-/// pool.trim();
-/// ```
+#[doc = "```ignore"]
+#[doc = include_str!("../examples/uses/pool.rs")]
+#[doc = "```"]
 ///
 /// # Invariants
 ///

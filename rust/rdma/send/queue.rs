@@ -86,31 +86,9 @@ pub struct Size {
 /// Posting and completing work. What is done with the guard is done under one acquisition of the
 /// lock.
 ///
-/// ```ignore
-/// fn post(&self, work: Reply) -> Result<(), Reply> {
-///     let stop = self.send_queue.lock().post(work).map_err(Refused::into_inner)?;
-///     self.follow(stop);
-///     Ok(())
-/// }
-///
-/// fn follow(&self, stop: Stop) {
-///     match stop {
-///         // A later completion makes room and posts the rest.
-///         Stop::Idle | Stop::Full | Stop::Unmapped => {}
-///         Stop::Failed(_) => self.queue_close(),
-///     }
-/// }
-///
-/// // In `Handler::sent`:
-/// while !completion.is_spent() {
-///     let mut sq = this.send_queue.lock();
-///     let work = sq.complete(completion);
-///     let stop = sq.resume();
-///     drop(sq);
-///     this.follow(stop);
-///     work.map(|work| this.pool.put(work));
-/// }
-/// ```
+#[doc = "```ignore"]
+#[doc = include_str!("../examples/uses/queue.rs")]
+#[doc = "```"]
 #[pin_data]
 pub struct SendQueue<W: Work, H: Handler, E: Events> {
     /// True if work waits. Changed under the lock.
