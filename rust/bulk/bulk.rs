@@ -88,10 +88,11 @@ impl Service for Bulk {
         let kib = value::<u32>(parameters::region_kib.value()).clamp(4, 16 * 1024);
         let pages = kib as usize * 1024 / PAGE_SIZE;
         let interval = value::<u16>(parameters::keepalive.value()).max(1);
-        let host = self.host();
-        let session = BulkSession::new(peer, host.clone(), count.into(), pages, interval.into())?;
-        host.accepted.inc();
-        Ok(session)
+        BulkSession::new(peer, self.host(), count.into(), pages, interval.into())
+    }
+
+    fn accepted(&self, _peer: &Addr) {
+        self.host().accepted.inc();
     }
 
     fn rejected(&self, peer: &Addr, error: Error) {

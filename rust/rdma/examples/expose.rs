@@ -5,7 +5,7 @@
 //! | message | answer |
 //! |---|---|
 //! | `expose`, `r`, `w` or `b`, and a length of 4 bytes | `exposed`, the key, the address (8 bytes) and the length |
-//! | `revoke` | the bytes that the memory had |
+//! | `revoke` | the bytes that the memory has, a page at most |
 //! | anything else, and a command that cannot be followed | the message |
 //!
 //! Integers are big-endian. The memory is filled with its addresses modulo 256 before.
@@ -53,11 +53,13 @@ const PATTERN: [u8; 256] = {
 /// The memory of a connection.
 enum Memory {
     Idle(KBox<PageRegion>),
-    /// A job has the memory. `is_ending` is true if the peer has given it up meanwhile.
-    Busy {
+    /// A job exposes the memory. `is_ending` is true if the peer has given it up meanwhile.
+    Exposing {
         is_ending: bool,
     },
     Exposed(Exposure<Any>),
+    /// A job revokes the memory.
+    Revoking,
 }
 
 /// The service.
@@ -111,14 +113,14 @@ impl ExposerSession {
     /// Fills the memory, exposes `len` bytes of it, and answers. The answer is `command` if that is not
     /// possible.
     fn expose(&mut self, peer: &mut Peer<()>, command: &[u8], access: u8, len: usize) -> Outcome {
-        let mut region =
-            match core::mem::replace(&mut self.memory, Memory::Busy { is_ending: false }) {
-                Memory::Idle(region) => region,
-                other => {
-                    self.memory = other;
-                    return self.answer(peer, &[command]);
-                }
-            };
+        let exposing = Memory::Exposing { is_ending: false };
+        let mut region = match core::mem::replace(&mut self.memory, exposing) {
+            Memory::Idle(region) => region,
+            other => {
+                self.memory = other;
+                return self.answer(peer, &[command]);
+            }
+        };
         let stream = region.stream_mut();
         for at in (0..stream.len() * PAGE_SIZE).step_by(PATTERN.len()) {
             stream.fill(at, &PATTERN);
@@ -145,12 +147,15 @@ impl ExposerSession {
 
     /// Takes the memory back. The answer is `command` if it is not exposed.
     fn revoke(&mut self, peer: &mut Peer<()>, command: &[u8]) -> Outcome {
-        match core::mem::replace(&mut self.memory, Memory::Busy { is_ending: true }) {
+        match core::mem::replace(&mut self.memory, Memory::Revoking) {
             Memory::Exposed(exposure) => peer.revoke(exposure, ()),
             // The peer may use the memory before the job that exposes it has completed.
-            Memory::Busy { .. } => Ok(()),
-            idle => {
-                self.memory = idle;
+            Memory::Exposing { is_ending: false } => {
+                self.memory = Memory::Exposing { is_ending: true };
+                Ok(())
+            }
+            other => {
+                self.memory = other;
                 self.answer(peer, &[command])
             }
         }
@@ -163,9 +168,9 @@ impl Session for ExposerSession {
     fn received(&mut self, message: &[u8], peer: &mut Peer<()>) -> Outcome {
         match message {
             b"revoke" => self.revoke(peer, message),
-            [b'e', b'x', b'p', b'o', b's', b'e', access @ (b'r' | b'w' | b'b'), len @ ..] => {
-                let len = len.try_into().map_err(|_| "bad command")?;
-                self.expose(peer, message, *access, u32::from_be_bytes(len) as usize)
+            [b'e', b'x', b'p', b'o', b's', b'e', access @ (b'r' | b'w' | b'b'), a, b, c, d] => {
+                let len = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                self.expose(peer, message, *access, len)
             }
             other => self.answer(peer, &[other]),
         }
@@ -185,7 +190,7 @@ impl Session for ExposerSession {
                 returned.map_err(|_| "too many buffers")
             }
             Completed::Exposed(exposure, ()) => {
-                let is_ending = matches!(self.memory, Memory::Busy { is_ending: true });
+                let is_ending = matches!(self.memory, Memory::Exposing { is_ending: true });
                 self.memory = Memory::Exposed(exposure);
                 if is_ending {
                     return self.revoke(peer, &[]);

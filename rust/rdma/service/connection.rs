@@ -17,6 +17,7 @@ use crate::{
         Completion,
         Status, //
     },
+    cq::Health,
     device::{
         Limits,
         Pd, //
@@ -71,6 +72,7 @@ use kernel::{
         WorkItem, //
     },
 };
+use svcrdma_proto::receives::needed;
 
 /// Work requests that a connection can have posted.
 const DEPTH: u32 = 62;
@@ -93,6 +95,10 @@ enum Input<T> {
 struct State<S: Service> {
     session: S::Session,
     peer: Peer<TagOf<S>>,
+    /// What the work item handles. Empty between its runs, with the capacity of `Connection::inputs`.
+    inputs: KVec<Input<TagOf<S>>>,
+    /// The health of its completion queues.
+    queues: [Arc<Health>; 2],
 }
 
 /// A connection.
@@ -158,8 +164,7 @@ impl<S: Service> Connection<S> {
         };
         let (depth, waiting) = (DEPTH, usize::from(capacity.jobs));
         let send_queue = SendQueue::new(&Size { depth, waiting }, ())?;
-        let most = receives_of(&capacity).saturating_add(waiting);
-        let inputs = KVec::with_capacity(most, GFP_KERNEL)?;
+        let inputs = KVec::with_capacity(inputs_of(&capacity), GFP_KERNEL)?;
         let this = pin_init!(Self {
             devices: devices.clone(),
             device,
@@ -192,9 +197,12 @@ impl<S: Service> Connection<S> {
         } else {
             self.accept(id)
         };
-        if let Err(error) = accepted {
-            self.devices.service.rejected(&peer, error);
-            self.is_closing.store(true, Relaxed);
+        match accepted {
+            Ok(()) => self.devices.service.accepted(&peer),
+            Err(error) => {
+                self.devices.service.rejected(&peer, error);
+                self.is_closing.store(true, Relaxed);
+            }
         }
     }
 
@@ -204,18 +212,25 @@ impl<S: Service> Connection<S> {
         let pd = Pd::for_connection(&self.device.ib)?;
         let peer = Peer::new(pd.clone(), id.peer(), self.reads, jobs.into())?;
         let session = self.devices.service.accept(&peer)?;
-        *self.state.lock() = Some(KBox::new(State { session, peer }, GFP_KERNEL)?);
         let most = receives_of(&self.capacity);
-        let receives = ReceivePool::new(&pd, most, self.device.budget.clone())?;
+        let receives = ReceivePool::new(&pd, most as usize, self.device.budget.clone())?;
         let (receive_cq, send_cq) = self.device.cqs()?;
+        // One entry more each, for the markers that drain the queues.
+        let receive_cq = receive_cq.reserve(most.saturating_add(1))?.ok_or(ENOSPC)?;
+        let send_cq = send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?;
+        let state = State {
+            session,
+            peer,
+            inputs: KVec::with_capacity(inputs_of(&self.capacity), GFP_KERNEL)?,
+            queues: [receive_cq.health(), send_cq.health()],
+        };
+        *self.state.lock() = Some(KBox::new(state, GFP_KERNEL)?);
         let limits = self.device.ib.limits();
         let parts = Parts {
             pd: &pd,
             receives: &receives,
-            // One entry more each, for the markers that drain the queues.
-            // CAST: At most 1.5 times 65,535.
-            receive_cq: receive_cq.reserve(most as u32 + 1)?.ok_or(ENOSPC)?,
-            send_cq: send_cq.reserve(DEPTH + 1)?.ok_or(ENOSPC)?,
+            receive_cq,
+            send_cq,
             depth: DEPTH,
             chain: CHAIN,
             max_sge: limits.max_send_sge.min(CHAIN as u32),
@@ -243,34 +258,51 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Handles what has come. Returns the reason if the connection is to be closed.
-    fn serve_all(&self, State { session, peer }: &mut State<S>) -> Outcome {
+    /// Handles what has come. What comes meanwhile queues the work item again, so that no peer keeps it.
+    /// Returns the reason if the connection is to be closed.
+    fn serve_all(&self, state: &mut State<S>) -> Outcome {
         if self.has_ticked.xchg(false, Relaxed) {
-            // Jobs may wait for memory that can be mapped.
-            if let Stop::Failed(_) = self.send_queue.lock().resume() {
-                return Err("cannot post");
-            }
-            session.tick(peer)?;
-            self.post(peer)?;
+            self.serve_tick(state)?;
         }
-        loop {
-            let input = self.inputs.lock().remove(0);
+        let State {
+            session,
+            peer,
+            inputs,
+            ..
+        } = state;
+        core::mem::swap(&mut *self.inputs.lock(), inputs);
+        for input in inputs.drain_all() {
+            if self.is_closing.load(Relaxed) {
+                return Ok(());
+            }
             match input {
-                Ok(Input::Message(receive)) => session.received(receive.message(), peer)?,
-                Ok(Input::Invalidation(receive, key)) => {
+                Input::Message(receive) => session.received(receive.message(), peer)?,
+                Input::Invalidation(receive, key) => {
                     session.invalidated(receive.message(), key, peer)?
                 }
-                Ok(Input::Done(job)) => {
+                Input::Done(job) => {
                     peer.on_completed();
                     session.completed(job.complete()?, peer)?;
                 }
-                Err(_) => break,
             }
-            // The buffer of the message is posted again before the peer hears of it.
+            // The buffer of the message is given back before the peer hears of it.
             self.post(peer)?;
         }
         session.settled(peer)?;
         self.post(peer)
+    }
+
+    /// Handles a tick.
+    fn serve_tick(&self, state: &mut State<S>) -> Outcome {
+        if state.queues.iter().any(|queue| queue.is_broken()) {
+            return Err("a completion queue is broken");
+        }
+        // Jobs may wait for memory that can be mapped.
+        if let Stop::Failed(_) = self.send_queue.lock().resume() {
+            return Err("cannot post");
+        }
+        state.session.tick(&mut state.peer)?;
+        self.post(&mut state.peer)
     }
 
     /// Posts the jobs that the session has asked for.
@@ -330,9 +362,14 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Returns the Receive buffers of a connection: those that are posted, and those of messages that wait.
-fn receives_of(capacity: &Capacity) -> usize {
-    usize::from(capacity.messages).saturating_add(usize::from(capacity.messages.div_ceil(2)))
+/// Returns the number of Receive buffers of a connection.
+fn receives_of(capacity: &Capacity) -> u32 {
+    needed(capacity.messages.into(), 0)
+}
+
+/// Returns the most that can have come: messages in all Receive buffers, and all jobs.
+fn inputs_of(capacity: &Capacity) -> usize {
+    usize::from(capacity.jobs).saturating_add(receives_of(capacity) as usize)
 }
 
 impl<S: Service> Events for Connection<S> {

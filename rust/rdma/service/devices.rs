@@ -42,8 +42,11 @@ use support::workqueue::{
     Tick, //
 };
 
-/// Entries of a completion queue. Connections reserve theirs; the last ones are rejected.
+/// Entries of a completion queue. Connections reserve theirs; a peer for which none are left is rejected.
 const CQ_ENTRIES: u32 = 4096;
+
+/// The completion queues for Receives and for Sends.
+type Cqs = (Arc<Cq>, Arc<Cq>);
 
 /// A device: the objects that its connections share.
 #[pin_data]
@@ -52,19 +55,38 @@ pub(super) struct Device {
     /// The completion queues for Receives and for Sends, until the device is removed: a queue that a
     /// queue pair could not be drained from keeps its connection, which refers to the device.
     #[pin]
-    cqs: Mutex<Option<(Arc<Cq>, Arc<Cq>)>>,
+    cqs: Mutex<Option<Cqs>>,
     pub(super) budget: Arc<Budget>,
 }
 
 impl Device {
-    /// Returns the completion queues for Receives and for Sends.
+    /// Returns the completion queues for Receives and for Sends: new ones if the device has reported an
+    /// error of the last ones, whose connections end. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device was removed.
-    pub(super) fn cqs(&self) -> Result<(Arc<Cq>, Arc<Cq>)> {
-        self.cqs.lock().clone().ok_or(ENODEV)
+    /// `ENODEV` if the device was removed, `ENOMEM`, or the driver's error.
+    pub(super) fn cqs(&self) -> Result<Cqs> {
+        let mut cqs = self.cqs.lock();
+        let (receives, sends) = cqs.as_ref().ok_or(ENODEV)?;
+        if !receives.is_broken() && !sends.is_broken() {
+            return Ok((receives.clone(), sends.clone()));
+        }
+        let new = make_cqs(&self.ib)?;
+        let broken = cqs.replace(new.clone());
+        drop(cqs);
+        // Without the mutex: the last reference frees what is left of connections.
+        drop(broken);
+        Ok(new)
     }
+}
+
+/// Makes the completion queues of a device. May sleep.
+fn make_cqs(ib: &IbDevice) -> Result<Cqs> {
+    let pd = Pd::new(ib)?;
+    let receives = Cq::new(&pd, Completes::Receives, CQ_ENTRIES, 0)?;
+    let sends = Cq::new(&pd, Completes::Sends, CQ_ENTRIES, 0)?;
+    Ok((receives, sends))
 }
 
 /// All devices and connections of a server.
@@ -113,13 +135,24 @@ impl<S: Service> Devices<S> {
         let most = self.service.capacity().connections;
         let mut connections = self.connections.lock();
         // Under the lock, so that the removal of the device finds the connection.
-        if self.find(&connection.device.ib).is_none() {
+        let list = self.list.lock();
+        if !list.iter().any(|one| Arc::ptr_eq(one, &connection.device)) {
             return Err(ENODEV);
         }
+        drop(list);
         if connections.len() >= most {
             return Err(EBUSY);
         }
         Ok(connections.push(connection.clone(), GFP_KERNEL)?)
+    }
+
+    /// Closes all connections of `device`. Returns true if there are any.
+    fn close_all(&self, device: &Arc<Device>) -> bool {
+        let connections = self.connections.lock();
+        let of_device = connections
+            .iter()
+            .filter(|one| Arc::ptr_eq(&one.device, device));
+        of_device.inspect(|one| one.close()).count() > 0
     }
 
     /// Removes the connection from the list, and drops it without the lock.
@@ -152,12 +185,10 @@ impl<S: Service> Devices<S> {
 
 impl<S: Service> Client for Devices<S> {
     fn add(&self, ib: IbDevice) -> Result {
-        let pd = Pd::new(&ib)?;
-        let receives = Cq::new(&pd, Completes::Receives, CQ_ENTRIES, 0)?;
-        let sends = Cq::new(&pd, Completes::Sends, CQ_ENTRIES, 0)?;
+        let cqs = make_cqs(&ib)?;
         let budget = Arc::new(Budget::new(), GFP_KERNEL)?;
         let device = pin_init!(Device {
-            cqs <- new_mutex!(Some((receives, sends)), "rdma service completion queues"),
+            cqs <- new_mutex!(Some(cqs), "rdma service completion queues"),
             budget,
             ib,
         });
@@ -170,12 +201,7 @@ impl<S: Service> Client for Devices<S> {
         let Some(device) = self.find(ib) else { return };
         self.list.lock().retain(|one| !Arc::ptr_eq(one, &device));
         // Each connection refers to its device until it is torn down.
-        let is_of = |one: &&Arc<Connection<S>>| Arc::ptr_eq(&one.device, &device);
-        loop {
-            let left = self.connections.lock().iter().find(is_of).cloned();
-            let Some(connection) = left else { break };
-            connection.close();
-            drop(connection);
+        while self.close_all(&device) {
             fsleep(Delta::from_millis(2));
         }
         let cqs = device.cqs.lock().take();

@@ -45,7 +45,8 @@ pub enum Completed<T> {
     Sent(SendBuffer),
     /// The bytes of the peer are in the page region, which is not mapped any more.
     Read(KBox<PageRegion>, T),
-    /// The bytes of the page region, which is not mapped any more, are in the memory of the peer.
+    /// The device needs the page region no more, which is not mapped any more. A message that is sent from
+    /// now on arrives after the bytes.
     Written(KBox<PageRegion>, T),
     /// The peer may use the memory, and may have been doing so.
     Exposed(Exposure<Any>, T),

@@ -72,7 +72,8 @@ impl<T> Peer<T> {
         &self.address
     }
 
-    /// Returns the RDMA Reads that may be on their way. Without any a [read](Self::read) never completes.
+    /// Returns the numbers of RDMA Reads that may be in flight. If `issued` is 0, the peer serves none; if
+    /// `served` is 0, it cannot read what is exposed.
     pub fn reads(&self) -> Reads {
         self.reads
     }
@@ -86,25 +87,28 @@ impl<T> Peer<T> {
         self.add(Job::Send(buffer, len))
     }
 
-    /// Reads the `segments` of the peer into `region`, from its first byte on, by RDMA Read. The region
-    /// has fresh pages and, on iWARP, a memory region ([`PageRegion::for_exposure`] makes both), and at
-    /// least as many bytes as the segments, which have at least one. A region without this closes the
-    /// connection.
+    /// Reads the `segments` of the peer into `region`, from its first byte on, by RDMA Read. The segments
+    /// have at least one byte together, and no more bytes than the region. The region has fresh pages and,
+    /// on iWARP, a memory region: [`PageRegion::for_exposure`] makes both. Otherwise the connection is
+    /// closed.
     ///
     /// A device without addresses for the pages delays the job, and those behind it.
     ///
     /// # Errors
     ///
-    /// See [`Peer`].
+    /// See [`Peer`]. Also if the peer serves no RDMA Reads.
     pub fn read(&mut self, region: KBox<PageRegion>, segments: KVec<Segment>, tag: T) -> Outcome {
+        if self.reads.issued == 0 {
+            return Err("the peer serves no RDMA Reads");
+        }
         let mut transfer = Transfer::new(region, segments);
         // An error is met again when the job is posted.
         let _ = transfer.map(&self.pd);
         self.add(Job::Read(transfer, tag))
     }
 
-    /// Writes `region`, from its first byte on, to the `segments` of the peer, by RDMA Write. The region
-    /// has at least as many bytes as the segments, which have at least one; otherwise the connection is
+    /// Writes `region`, from its first byte on, to the `segments` of the peer, by RDMA Write. The segments
+    /// have at least one byte together, and no more bytes than the region. Otherwise the connection is
     /// closed.
     ///
     /// A device without addresses for the pages delays the job, and those behind it.
@@ -119,8 +123,8 @@ impl<T> Peer<T> {
         self.add(Job::Write(transfer, tag))
     }
 
-    /// Lets the peer use the memory of `exposure`. A message that the session sends from now on may name
-    /// its segments.
+    /// Lets the peer use the memory of `exposure`, a new one of this connection. A message that the session
+    /// sends from now on may name its segments.
     ///
     /// # Errors
     ///
@@ -129,7 +133,10 @@ impl<T> Peer<T> {
         self.add(Job::Expose(exposure.any(), tag))
     }
 
-    /// Ends the use of an exposure that a completed job has given back.
+    /// Ends the use of an exposure that a completed job has given back, [`Completed::Exposed`]. Another one
+    /// closes the connection.
+    ///
+    /// [`Completed::Exposed`]: crate::service::job::Completed::Exposed
     ///
     /// # Errors
     ///

@@ -14,15 +14,17 @@ use support::addr::Addr;
 use svcrdma_proto::source::Origin;
 
 /// The result of a function of a [`Session`]. An error is the reason for which the connection is closed.
+/// Jobs that the function has asked for are dropped then, and not posted.
 pub type Outcome<T = ()> = Result<T, &'static str>;
 
 /// The most that the peers can make a [`Server`](crate::service::server::Server) allocate.
 #[derive(Clone, Copy)]
 pub struct Capacity {
-    /// Connections at a time, of all devices together.
+    /// Connections at a time, of all devices together. A device takes at most 65.
     pub connections: usize,
-    /// Messages that a peer may send at a time: its posted Receives, a page each. Half as many more are
-    /// allocated, for messages that wait.
+    /// Messages that a peer may send at a time: its posted Receives, a page each. A few more are
+    /// allocated, as they are posted in batches. The connections of a device have at most 4096 together,
+    /// and a device may limit those of one connection.
     pub messages: u16,
     /// Jobs of a connection at a time.
     pub jobs: u16,
@@ -42,7 +44,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// Returns true if a peer from `origin` may connect. The default admits all.
     ///
-    /// Called with the lock of the listener held: other connect requests wait meanwhile.
+    /// Called with the lock of the listener held: other connect requests wait meanwhile. So may
+    /// [`Self::capacity`] and [`Self::rejected`] be.
     fn admits(&self, _origin: &Origin) -> bool {
         true
     }
@@ -54,13 +57,18 @@ pub trait Service: Send + Sync + 'static {
     /// Any error rejects the peer.
     fn accept(&self, peer: &Peer<<Self::Session as Session>::Tag>) -> Result<Self::Session>;
 
+    /// Notes that a peer was accepted. Messages may have come already.
+    fn accepted(&self, _peer: &Addr) {}
+
     /// Notes that a peer was rejected: `EACCES` if [`Self::admits`] has returned false, `EBUSY` if there
-    /// are as many connections as there may be, `ENODEV` if the device is being removed, or the error of
+    /// are as many connections as there may be, `ENOSPC` if the device has no room for another one,
+    /// `ENODEV` if the device is being removed or the peer has given up, or the error of
     /// [`Self::accept`], of an allocation or of the RDMA core.
     fn rejected(&self, _peer: &Addr, _error: Error) {}
 
-    /// Notes that a connection is closed for `reason`, which a function of its session has returned. It
-    /// is not called if the peer or the device has ended the connection.
+    /// Notes that a connection is closed for `reason`: one that a function of its session has returned, a
+    /// job that cannot be posted, or a broken completion queue. It is not called if the peer ends the
+    /// connection, or the device does, which refuses wrong accesses and messages that are not Sends.
     fn closed(&self, _peer: &Addr, _reason: &'static str) {}
 }
 
@@ -69,8 +77,11 @@ pub trait Service: Send + Sync + 'static {
 /// # Context
 ///
 /// The work item of the connection, with its mutex held: one function runs at a time. All functions may
-/// sleep. Jobs that they [ask for](Peer) are posted, and the buffer of the message is posted again, when
-/// they have returned.
+/// sleep. Jobs that they [ask for](Peer) are posted when they have returned, behind the buffer of the
+/// message, which is given back for the next one.
+///
+/// The session is dropped when the connection has ended, whoever has ended it, and no peer and no device
+/// uses its memory any more. Messages that came shortly before may not be handled.
 pub trait Session: Send + 'static {
     /// What the session keeps with a job that uses a page region, such as the request that it answers.
     type Tag: Send + Unpin + 'static;
@@ -101,8 +112,8 @@ pub trait Session: Send + 'static {
         Err("unexpected Send With Invalidate")
     }
 
-    /// Called when all that has come was handled, and the buffers of all messages are posted again. A
-    /// session that grants credits sends them here.
+    /// Called when all that had come was handled, and the buffers of its messages are given back. A
+    /// session that grants credits sends them here. The first call follows the accept.
     ///
     /// # Errors
     ///
@@ -111,7 +122,8 @@ pub trait Session: Send + 'static {
         Ok(())
     }
 
-    /// Called each second, for timeouts.
+    /// Called about each second, for timeouts. Nothing else notices a peer that has gone without a word
+    /// and to which nothing is sent: a protocol needs a message that it must answer.
     ///
     /// # Errors
     ///

@@ -63,7 +63,10 @@ pub(super) struct Transfer<W> {
 }
 
 impl<W: Way> Transfer<W> {
-    pub(super) fn new(region: KBox<PageRegion>, segments: KVec<Segment>) -> Self {
+    /// Unmaps `region`, see [`PageRegion::unmap`].
+    pub(super) fn new(mut region: KBox<PageRegion>, segments: KVec<Segment>) -> Self {
+        // Here, as it may sleep: nothing is unmapped later that a peer may use.
+        region.unmap();
         Self {
             region,
             segments,

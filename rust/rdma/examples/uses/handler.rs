@@ -30,7 +30,7 @@ struct Connection<W: Work> {
 }
 
 impl<W: Work> Connection<W> {
-    /// Makes a thread that may sleep look at the connection.
+    /// Closes the connection: a thread that may sleep looks at the flag.
     fn close(&self) {
         self.is_closing.store(true, Relaxed);
     }
@@ -76,7 +76,10 @@ impl<W: Work> Handler for Connection<W> {
                 this.close();
             }
             if let Some(work) = work {
-                let _ = this.done.lock().push_within_capacity(work);
+                let taken = this.done.lock().push_within_capacity(work);
+                if taken.is_err() {
+                    this.close();
+                }
             }
         }
     }
