@@ -2,29 +2,19 @@
 
 //! Connections: the context of an id and of its queue pair.
 //!
-//! Handlers of completions only queue what has come. A work item, which never runs twice at a time for
-//! a connection, accepts the peer, calls its session, and tears the connection down.
+//! Its [handlers](crate::service::handlers) only queue what has come. A work item, which never runs twice
+//! at a time for a connection, accepts the peer, calls its session, and tears the connection down.
 
 use crate::{
     cm::{
         CmId,
-        Event,
-        Events,
         Reads,
         Request, //
-    },
-    completion::{
-        Completion,
-        Status, //
     },
     cq::Health,
     device::{
         Limits,
         Pd, //
-    },
-    handler::{
-        Handler,
-        Unfit, //
     },
     qp::{
         Parts,
@@ -63,7 +53,6 @@ use kernel::{
             Relaxed, //
         },
         Arc,
-        ArcBorrow,
         Mutex,
         SpinLock, //
     },
@@ -81,10 +70,10 @@ const DEPTH: u32 = 62;
 const CHAIN: usize = 16;
 
 /// The tag of the sessions of a service.
-type TagOf<S> = <<S as Service>::Session as Session>::Tag;
+pub(super) type TagOf<S> = <<S as Service>::Session as Session>::Tag;
 
 /// What has come, and waits for the work item.
-enum Input<T> {
+pub(super) enum Input<T> {
     Message(Receive<()>),
     /// The message of a Send With Invalidate, and its key.
     Invalidation(Receive<()>, u32),
@@ -112,7 +101,7 @@ pub(super) struct Connection<S: Service> {
     #[pin]
     pending: SpinLock<Option<CmId<Connection<S>>>>,
     /// True once the connection closes. Set in any context.
-    is_closing: AtomicFlag,
+    pub(super) is_closing: AtomicFlag,
     /// True if a second has passed since the last tick.
     has_ticked: AtomicFlag,
     /// The capacity is that of all Receive buffers and jobs.
@@ -121,7 +110,7 @@ pub(super) struct Connection<S: Service> {
     #[pin]
     state: Mutex<Option<KBox<State<S>>>>,
     #[pin]
-    send_queue: SendQueue<Job<TagOf<S>>, Connection<S>, Connection<S>>,
+    pub(super) send_queue: SendQueue<Job<TagOf<S>>, Connection<S>, Connection<S>>,
     #[pin]
     work: workqueue::Work<Connection<S>>,
 }
@@ -329,7 +318,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Queues what has come for the work item.
-    fn queue(self: Arc<Self>, input: Input<TagOf<S>>) {
+    pub(super) fn queue(self: Arc<Self>, input: Input<TagOf<S>>) {
         let queued = self.inputs.lock().push_within_capacity(input);
         if queued.is_err() {
             self.is_closing.store(true, Relaxed);
@@ -338,7 +327,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Closes the connection if posting has failed.
-    fn follow(self: &Arc<Self>, stop: Stop) {
+    pub(super) fn follow(self: &Arc<Self>, stop: Stop) {
         if let Stop::Failed(_) = stop {
             self.close();
         }
@@ -370,53 +359,4 @@ fn receives_of(capacity: &Capacity) -> u32 {
 /// Returns the most that can have come: messages in all Receive buffers, and all jobs.
 fn inputs_of(capacity: &Capacity) -> usize {
     usize::from(capacity.jobs).saturating_add(receives_of(capacity) as usize)
-}
-
-impl<S: Service> Events for Connection<S> {
-    fn event(this: ArcBorrow<'_, Self>, _event: Event) {
-        // The id must not be dropped here: its lock is held.
-        Arc::from(this).close();
-    }
-}
-
-impl<S: Service> Handler for Connection<S> {
-    type Call = ();
-
-    fn received(this: ArcBorrow<'_, Self>, receive: Receive<()>) {
-        Arc::from(this).queue(Input::Message(receive));
-    }
-
-    fn invalidated(this: ArcBorrow<'_, Self>, receive: Receive<()>, key: u32) {
-        Arc::from(this).queue(Input::Invalidation(receive, key));
-    }
-
-    fn unfit(this: ArcBorrow<'_, Self>, _what: Unfit) {
-        Arc::from(this).close();
-    }
-
-    fn receive_failed(this: ArcBorrow<'_, Self>, _status: Status) {
-        Arc::from(this).close();
-    }
-
-    fn sent(this: ArcBorrow<'_, Self>, completion: &Completion) {
-        let this = Arc::from(this);
-        if !completion.status().is_success() {
-            return this.close();
-        }
-        while !completion.is_spent() {
-            let mut sq = this.send_queue.lock();
-            let job = sq.complete(completion);
-            let stop = sq.resume();
-            drop(sq);
-            this.follow(stop);
-            if let Some(job) = job {
-                this.clone().queue(Input::Done(job));
-            }
-        }
-    }
-
-    fn failed(this: ArcBorrow<'_, Self>) {
-        // No locks here. The next tick looks at the flag.
-        this.is_closing.store(true, Relaxed);
-    }
 }

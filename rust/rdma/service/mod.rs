@@ -14,6 +14,7 @@
 
 mod connection;
 mod devices;
+mod handlers;
 pub mod job;
 pub mod peer;
 pub mod server;
