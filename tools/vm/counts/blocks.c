@@ -6,7 +6,9 @@
  *	-plugin blocks.so,counts=PATH
  *
  * The file is an array of `struct block` in the order of translation, with zeros behind the last
- * one. Code that is translated again gets another entry. instructions.py reads it.
+ * one. Code that is translated again gets another entry. instructions.py reads it. Behind the array
+ * are the instructions of each page of modules' code, from MODULES on, as 64-bit numbers: pages.py
+ * reads these often.
  *
  * Debian has no package with qemu-plugin.h, so what the plugin needs of it is declared here.
  */
@@ -44,9 +46,13 @@ struct block {
 
 #define MOST (1 << 20)
 #define KERNEL (1ULL << 63)
+/* Where x86-64 loads modules, and the pages up to the end of the address space. */
+#define MODULES 0xffffffffc0000000ULL
+#define PAGES (1 << 18)
 
 /* QEMU translates and, with one thread for all CPUs, executes one block at a time. */
 static struct block *blocks;
+static uint64_t *pages;
 static size_t used;
 
 static void executed(unsigned int cpu, void *data)
@@ -55,6 +61,8 @@ static void executed(unsigned int cpu, void *data)
 
 	(void)cpu;
 	block->executions++;
+	if (block->address >= MODULES)
+		pages[(block->address - MODULES) >> 12] += block->instructions;
 }
 
 /*
@@ -92,7 +100,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
 {
-	size_t size = MOST * sizeof(*blocks);
+	size_t size = MOST * sizeof(*blocks) + PAGES * sizeof(*pages);
 	int file;
 
 	(void)info;
@@ -111,6 +119,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **
 		perror("blocks: mmap");
 		return -1;
 	}
+	pages = (uint64_t *)(blocks + MOST);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;
 }
