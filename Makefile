@@ -3,6 +3,7 @@
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
 export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW VERSION GROUP FASTEST XFSTESTS RESUME
+export CELLS ROUNDS SECONDS_EACH FROM
 export DEB_SIGN MODULE_SIGN_KEY MODULE_SIGN_CERT
 
 .DEFAULT_GOAL := modules

@@ -178,7 +178,7 @@ def guest_tests(settings: Settings, folder: Path, limit: int) -> list[Test]:
 
 def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Settings) -> Test:
     """Returns the test of a script on one kernel."""
-    env, vms = header.variables(kernel, settings), machines(header, kernel, settings)
+    env, vms = header.variables(kernel, settings) | header.taken(os.environ), machines(header, kernel, settings)
     if header.klog_allow:
         env["VM_KLOG_ALLOW"] = header.klog_allow
     return Test(

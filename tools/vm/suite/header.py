@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from suite.settings import DEBUG, Settings
 
-KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "long", "counted", "needs")
+KEYS = ("limit", "vms", "mem", "cpus", "server", "klog-allow", "kernels", "debug", "long", "counted", "needs", "takes")
 LINE = re.compile(rf"# ({'|'.join(KEYS)}):\s*(.*?)\s*$")
 
 
@@ -66,6 +67,10 @@ class Header:
         if kernel == settings.home and "only" not in wanted:
             return "none" not in wanted
         return kernel in wanted or "all" in wanted
+
+    def taken(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Returns those of the caller's variables that the test takes."""
+        return {name: environ[name] for name in self.words("takes") if environ.get(name)}
 
     def variables(self, kernel: str, settings: Settings) -> dict[str, str]:
         """Returns what makes the test do less on a kernel that is not the home kernel, or more in `make test-long`: COUNT=100."""

@@ -53,6 +53,11 @@ class HeaderTest(unittest.TestCase):
         self.assertTrue(header.is_long)
         self.assertEqual((header.variables("7.3", long), header.variables("debug", long)), ({}, {"COUNT": "1"}))
 
+    def test_variables_of_the_caller(self) -> None:
+        environ = {"CELLS": "stat", "ROUNDS": "", "TESTS": "bench.io"}
+        self.assertEqual(Header("# takes: CELLS ROUNDS FROM\n").taken(environ), {"CELLS": "stat"})
+        self.assertEqual(Header("# limit: 3\n").taken(environ), {})
+
     def test_variables_are_for_other_kernels_than_home(self) -> None:
         header = Header("# kernels: all FILES=8 QUICK=\n# debug: alone COUNT=100 A=b=c\n")
         self.assertEqual(header.variables("7.3", ALL), {})
