@@ -59,6 +59,7 @@ HOST = [
     ("host.sim", 1200, ["make", "-s", "sim"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
     ("host.ctl", 300, ["scripts/cargo", "ctl", "test"]),
+    ("host.verdict", 60, ["python3", "-B", "-m", "unittest", "discover", "-s", "tools/bench/unit", "-t", "tools/bench"]),
 ]
 # In a plain Debian server, see tools/vm/server.py: name, seconds, options of server.py.
 PACKAGES: list[tuple[str, float, list[str]]] = [
