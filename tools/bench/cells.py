@@ -11,7 +11,7 @@ from pathlib import Path
 OURS, STOCK, TCP = "ours", "stock", "tcp"
 # MiB of the file that all cells read and write, and the number of files of the metadata cells.
 FILE_MIB = 64
-FILES = 200
+FILES = 16
 
 
 @dataclass(frozen=True)
