@@ -7,8 +7,8 @@
  *
  * The file is an array of `struct block` in the order of translation, with zeros behind the last
  * one. Code that is translated again gets another entry. instructions.py reads it. Behind the array
- * are the instructions of each page of modules' code, from MODULES on, as 64-bit numbers: pages.py
- * reads these often.
+ * are the instructions of each page of the kernel's and of modules' code, from CODE on, as 64-bit
+ * numbers: pages.py reads these often.
  *
  * Debian has no package with qemu-plugin.h, so what the plugin needs of it is declared here.
  */
@@ -46,9 +46,9 @@ struct block {
 
 #define MOST (1 << 20)
 #define KERNEL (1ULL << 63)
-/* Where x86-64 loads modules, and the pages up to the end of the address space. */
-#define MODULES 0xffffffffc0000000ULL
-#define PAGES (1 << 18)
+/* Where x86-64 has the kernel, with modules behind it, and the pages up to the end of the address space. */
+#define CODE 0xffffffff80000000ULL
+#define PAGES (1 << 19)
 
 /* QEMU translates and, with one thread for all CPUs, executes one block at a time. */
 static struct block *blocks;
@@ -61,8 +61,8 @@ static void executed(unsigned int cpu, void *data)
 
 	(void)cpu;
 	block->executions++;
-	if (block->address >= MODULES)
-		pages[(block->address - MODULES) >> 12] += block->instructions;
+	if (block->address >= CODE)
+		pages[(block->address - CODE) >> 12] += block->instructions;
 }
 
 /*
