@@ -47,6 +47,12 @@ sim: ## run the module under SEEDS=1000 schedules, on models of the kernel; SEED
 	@$(if $(SEED),,scripts/cargo sim run failures)
 	@$(if $(SEED),,scripts/cargo sim run example 1 50)
 
+loom: ## run the lock-free parts in all orders, on a model of weakly ordered memory
+	@scripts/cargo loom test
+
+loom-mutants: ## check that these tests find the faults in tools/loom/mutants
+	@scripts/mutants --loom $(MUTANTS)
+
 sim-mutants: ## check that the simulator finds the faults in tools/sim/mutants
 	@scripts/mutants $(MUTANTS)
 
@@ -63,6 +69,7 @@ clippy: ## lints, the kernel's set, for the module and for the tools
 	@SUFFIX=-clippy scripts/build modules CLIPPY=1 W=e SVCRDMA_EXAMPLES=m
 	@scripts/cargo . clippy
 	@scripts/cargo sim clippy
+	@scripts/cargo loom clippy
 
 rust-analyzer: modules ## describe all crates to rust-analyzer, in rust-project.json
 	@scripts/rust-analyzer
@@ -122,9 +129,9 @@ bench: ## the figures, ours beside the stock server's
 	@scripts/test --bench
 
 clean: ## remove what was built here; the cache stays
-	rm -rf build tools/target tools/sim/target tools/host/fuzz/artifacts rust-project.json
+	rm -rf build tools/target tools/loom/target tools/sim/target tools/host/fuzz/artifacts rust-project.json
 
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz sim sim-mutants probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz loom loom-mutants sim sim-mutants probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache

@@ -57,6 +57,7 @@ HOST = [
     ("host.fuzz", 600, ["scripts/cargo", "host", "fuzz", "3"]),
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
     ("host.sim", 1200, ["make", "-s", "sim"]),
+    ("host.loom", 1200, ["scripts/cargo", "loom", "test"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
     ("host.ctl", 300, ["scripts/cargo", "ctl", "test"]),
     ("host.verdict", 60, ["python3", "-B", "-m", "unittest", "discover", "-s", "tools/bench/unit", "-t", "tools/bench"]),
