@@ -8,17 +8,19 @@
 
 /*
  * A connection request was accepted (status is 0) or failed (status is a negative errno). receive
- * and send are the inline thresholds in bytes, credits is the initial grant.
+ * and send are the inline thresholds in bytes, credits is the initial grant. peer is the address
+ * and the port.
  */
 TRACE_EVENT(svcrdma_rs_accept,
-	TP_PROTO(u64 conn, int status, u32 receive, u32 send, u32 credits),
-	TP_ARGS(conn, status, receive, send, credits),
+	TP_PROTO(u64 conn, int status, u32 receive, u32 send, u32 credits, const char *peer),
+	TP_ARGS(conn, status, receive, send, credits, peer),
 	TP_STRUCT__entry(
 		__field(u64, conn)
 		__field(int, status)
 		__field(u32, receive)
 		__field(u32, send)
 		__field(u32, credits)
+		__string(peer, peer)
 	),
 	TP_fast_assign(
 		__entry->conn = conn;
@@ -26,10 +28,11 @@ TRACE_EVENT(svcrdma_rs_accept,
 		__entry->receive = receive;
 		__entry->send = send;
 		__entry->credits = credits;
+		__assign_str(peer);
 	),
-	TP_printk("conn=%llu status=%d receive=%u send=%u credits=%u",
+	TP_printk("conn=%llu status=%d receive=%u send=%u credits=%u peer=%s",
 		  __entry->conn, __entry->status, __entry->receive,
-		  __entry->send, __entry->credits)
+		  __entry->send, __entry->credits, __get_str(peer))
 );
 
 /*
@@ -87,22 +90,27 @@ TRACE_EVENT(svcrdma_rs_reply,
 		  __entry->sent, __entry->credits)
 );
 
-/* A connection starts to close. reason and detail are defined in rust/svc/close_reason.rs. */
+/*
+ * A connection starts to close. reason and detail are defined in rust/svc/close_reason.rs. peer is
+ * the address and the port.
+ */
 TRACE_EVENT(svcrdma_rs_close,
-	TP_PROTO(u64 conn, u32 reason, int detail),
-	TP_ARGS(conn, reason, detail),
+	TP_PROTO(u64 conn, u32 reason, int detail, const char *peer),
+	TP_ARGS(conn, reason, detail, peer),
 	TP_STRUCT__entry(
 		__field(u64, conn)
 		__field(u32, reason)
 		__field(int, detail)
+		__string(peer, peer)
 	),
 	TP_fast_assign(
 		__entry->conn = conn;
 		__entry->reason = reason;
 		__entry->detail = detail;
+		__assign_str(peer);
 	),
-	TP_printk("conn=%llu reason=%u detail=%d",
-		  __entry->conn, __entry->reason, __entry->detail)
+	TP_printk("conn=%llu reason=%u detail=%d peer=%s",
+		  __entry->conn, __entry->reason, __entry->detail, __get_str(peer))
 );
 
 /* The endpoint of a connection, its hardware half, was destroyed. */
@@ -150,6 +158,72 @@ TRACE_EVENT(svcrdma_rs_refused,
 	),
 	TP_printk("conn=%llu xid=0x%08x len=%u",
 		  __entry->conn, __entry->xid, __entry->len)
+);
+
+/*
+ * The watchdog of a device has found Calls that wait too long for pages (begins is 1), or that none
+ * waits any more (begins is 0). unvalidated is 1 if the Calls are of unvalidated peers. pages is the
+ * number of pages that they want.
+ */
+TRACE_EVENT(svcrdma_rs_shortage,
+	TP_PROTO(u32 begins, u32 unvalidated, u32 pages, const char *device),
+	TP_ARGS(begins, unvalidated, pages, device),
+	TP_STRUCT__entry(
+		__field(u32, begins)
+		__field(u32, unvalidated)
+		__field(u32, pages)
+		__string(device, device)
+	),
+	TP_fast_assign(
+		__entry->begins = begins;
+		__entry->unvalidated = unvalidated;
+		__entry->pages = pages;
+		__assign_str(device);
+	),
+	TP_printk("begins=%u unvalidated=%u pages=%u device=%s",
+		  __entry->begins, __entry->unvalidated, __entry->pages, __get_str(device))
+);
+
+/*
+ * A listener has lost its device or its address (listens is 0), or listens again (listens is 1). net
+ * is the inode number of the network namespace.
+ */
+TRACE_EVENT(svcrdma_rs_listener,
+	TP_PROTO(u32 listens, u32 net, const char *address),
+	TP_ARGS(listens, net, address),
+	TP_STRUCT__entry(
+		__field(u32, listens)
+		__field(u32, net)
+		__string(address, address)
+	),
+	TP_fast_assign(
+		__entry->listens = listens;
+		__entry->net = net;
+		__assign_str(address);
+	),
+	TP_printk("listens=%u net=%u address=%s",
+		  __entry->listens, __entry->net, __get_str(address))
+);
+
+/*
+ * A lane was retired: no connection uses it, or the device is being removed. failed is 1 if one of
+ * its completion queues had failed.
+ */
+TRACE_EVENT(svcrdma_rs_lane_retired,
+	TP_PROTO(u32 lane, u32 failed, const char *device),
+	TP_ARGS(lane, failed, device),
+	TP_STRUCT__entry(
+		__field(u32, lane)
+		__field(u32, failed)
+		__string(device, device)
+	),
+	TP_fast_assign(
+		__entry->lane = lane;
+		__entry->failed = failed;
+		__assign_str(device);
+	),
+	TP_printk("lane=%u failed=%u device=%s",
+		  __entry->lane, __entry->failed, __get_str(device))
 );
 #endif
 #include <trace/define_trace.h>

@@ -308,7 +308,7 @@ impl Connection {
     /// Records the close reason in the trace, the history and the log.
     fn report(&self, reason: CloseReason) {
         let (number, peer, (code, detail)) = (self.number, &self.peer, reason.code());
-        trace::close(number, code, detail);
+        trace::close(number, code, detail, peer);
         self.device.history.add(number, peer, reason);
         if reason.is_normal() {
             return;

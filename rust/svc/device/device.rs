@@ -58,6 +58,7 @@ use rdma::{
 };
 use support::{
     compat,
+    trace,
     workqueue::{
         OwnedQueue,
         Tick, //
@@ -334,7 +335,7 @@ impl Device {
         // mutex is held, no connection chooses its lane.
         if let Some(state) = self.state.try_lock() {
             if let State::Used(_) = &*state {
-                self.lanes.trim(&self.pool);
+                self.lanes.trim(&self.pool, |lane| self.retire(lane));
             }
         }
     }
@@ -353,9 +354,16 @@ impl Device {
         while !self.table.lock().is_empty() {
             fsleep(REMOVAL_POLL);
         }
-        self.lanes.close(&self.pool);
+        self.lanes.close(|lane| self.retire(lane));
         self.pool.close();
         drop(state);
+    }
+
+    /// Retires a lane. May sleep.
+    fn retire(&self, lane: &Lane) {
+        let failed = u32::from(lane.is_broken());
+        trace::lane_retired(lane.index(), failed, &self.name());
+        lane.retire(&self.pool);
     }
 
     /// Queues the refill of the pool, because a Call waits. In any process context.

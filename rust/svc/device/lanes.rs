@@ -82,28 +82,32 @@ impl Lanes {
         }
     }
 
-    /// Returns what lanes have not used since the last call to `pool`. Retires lanes that no
-    /// connection uses.
-    pub(super) fn trim(&self, pool: &Pool) {
+    /// Returns what lanes have not used since the last call to `pool`. Calls `retire` for lanes that no
+    /// connection uses, which are lanes no more.
+    pub(super) fn trim(&self, pool: &Pool, retire: impl Fn(&Lane)) {
         let mut list = self.0.lock();
         list.iter().for_each(|lane| lane.trim(pool));
-        retire_all(&mut list, |lane| lane.load() == 0, pool);
+        retire_all(&mut list, |lane| lane.load() == 0, retire);
     }
 
-    /// Retires all lanes, and returns what they keep to `pool`.
-    pub(super) fn close(&self, pool: &Pool) {
-        retire_all(&mut self.0.lock(), |_| true, pool);
+    /// Calls `retire` for all lanes, which are lanes no more.
+    pub(super) fn close(&self, retire: impl Fn(&Lane)) {
+        retire_all(&mut self.0.lock(), |_| true, retire);
     }
 }
 
-/// Retires the lanes for which `is_over` returns true, and returns what they keep to `pool`.
-fn retire_all(list: &mut KVec<Arc<Lane>>, is_over: impl Fn(&Lane) -> bool, pool: &Pool) {
+/// Removes the lanes for which `is_over` returns true from `list`, and calls `retire` for each.
+fn retire_all(
+    list: &mut KVec<Arc<Lane>>,
+    is_over: impl Fn(&Lane) -> bool,
+    retire: impl Fn(&Lane),
+) {
     let mut i: usize = 0;
     while let Some(lane) = list.get(i) {
         if !is_over(lane) {
             i = i.saturating_add(1);
         } else if let Ok(lane) = list.remove(i) {
-            lane.retire(pool);
+            retire(&lane);
         }
     }
 }

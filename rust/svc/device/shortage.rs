@@ -15,8 +15,12 @@
 use super::device::Device;
 use crate::svc::{
     close_reason::CloseReason,
-    pages::watch::WatchedLine, //
+    pages::watch::{
+        Look,
+        WatchedLine, //
+    }, //
 };
+use support::trace;
 use svcrdma_proto::{
     shares::PeerClass,
     shortage::Largest, //
@@ -28,7 +32,15 @@ const MOST_CLOSES: u32 = 16;
 impl Device {
     /// Looks for a shortage in each line, and ends it. `at` is the number of this look.
     pub(super) fn end_shortages(&self, at: u32) {
-        let lines = PeerClass::ALL.map(|class| self.pool.look_at_line(class));
+        let lines = PeerClass::ALL.map(|class| match self.pool.look_at_line(class) {
+            Look::Waiting(line) => Some(line),
+            Look::Empty { ends_shortage } => {
+                if ends_shortage {
+                    self.trace_shortage(class, 0);
+                }
+                None
+            }
+        });
         if lines.iter().all(Option::is_none) {
             return;
         }
@@ -36,6 +48,13 @@ impl Device {
         for line in lines.into_iter().flatten() {
             self.close_largest(line);
         }
+    }
+
+    /// Records in the trace that Calls of `class` wait too long for `pages` pages, or that none waits
+    /// any more if `pages` is 0.
+    fn trace_shortage(&self, class: PeerClass, pages: u32) {
+        let unvalidated = u32::from(class == PeerClass::Unvalidated);
+        trace::shortage(u32::from(pages > 0), unvalidated, pages, &self.name());
     }
 
     /// Closes the connections with the most unserved pages, until they return as many pages as the
@@ -47,6 +66,10 @@ impl Device {
         self.for_each(|connection| {
             missing = missing.saturating_add(connection.wanted_pages(line));
         });
+        if missing > 0 && !line.is_short {
+            self.pool.begin_shortage(line.class);
+            self.trace_shortage(line.class, missing);
+        }
         for _ in 0..MOST_CLOSES {
             if missing == 0 {
                 return;

@@ -91,7 +91,7 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let accepted = try_accept(listener, incoming, id);
     accepted
         .inspect_err(|e| {
-            trace::accept(connection.number(), e.to_errno(), 0, 0, 0);
+            trace::accept(connection.number(), e.to_errno(), 0, 0, 0, connection.peer());
             connection.close(CloseReason::Accept(e.to_errno()));
             connection.settle(None);
             // Calls may have arrived already. No thread will take them.
@@ -143,7 +143,14 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     connection.counters.accepted.inc();
     let Thresholds { receive, send, .. } = endpoint.thresholds;
     let credits = endpoint.credit_state().granted;
-    trace::accept(connection.number(), 0, receive, send, credits);
+    trace::accept(
+        connection.number(),
+        0,
+        receive,
+        send,
+        credits,
+        connection.peer(),
+    );
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };
     Ok(vacant.connection(listener, xprt, inbox, &local, &peer))

@@ -52,6 +52,7 @@ use support::{
         Addr,
         OwnedNet, //
     },
+    trace,
     RateLimit, //
 };
 use svcrdma_proto::{
@@ -213,6 +214,7 @@ impl Port {
         let addr = *addr;
         if let Ok(id) = CmId::listen(self.net.get(), &addr, self.clone()) {
             *binding = Binding::Listening(id);
+            trace::listener(1, self.counters.namespace.number, &addr);
             pr_info!("listener {}: listening again\n", addr);
         }
     }
@@ -229,6 +231,8 @@ impl Port {
             }
         };
         *binding = Binding::Lost(id.local());
+        // Under the lock, so that the event precedes that of the listener's return.
+        trace::listener(0, self.counters.namespace.number, &id.local());
         drop(binding);
         pr_warn!(
             "listener {}: device removed or its address changed, waiting for it to return\n",

@@ -67,6 +67,8 @@ pub(crate) struct Line {
     pub(crate) idle: usize,
     /// The progress of the waiting connections.
     pub(crate) queue: shortage::Queue,
+    /// True from the time that a look has found late Calls until one finds no connection that waits.
+    pub(crate) is_short: bool,
 }
 
 /// Allocates `capacity` unused places. May sleep.
@@ -91,6 +93,7 @@ impl Line {
             lent: 0,
             idle: 0,
             queue: shortage::Queue::default(),
+            is_short: false,
         }
     }
 

@@ -25,6 +25,16 @@ pub(crate) struct WatchedLine {
     pub(crate) queue: Queue,
     /// The origin of the pages that the waiting Calls need.
     pub(crate) awaited: Awaited,
+    /// True if [`Pool::begin_shortage`] was called and the line was not empty since.
+    pub(crate) is_short: bool,
+}
+
+/// The result of a look at a line.
+pub(crate) enum Look {
+    /// No connection waits. `ends_shortage` is true if this ends a shortage.
+    Empty { ends_shortage: bool },
+    /// Connections wait.
+    Waiting(WatchedLine),
 }
 
 impl Pool {
@@ -44,20 +54,27 @@ impl Pool {
         inner.lines.looks
     }
 
-    /// Looks at the line of `class`. Returns None if no connection waits there.
-    pub(crate) fn look_at_line(&self, class: PeerClass) -> Option<WatchedLine> {
+    /// Looks at the line of `class`.
+    pub(crate) fn look_at_line(&self, class: PeerClass) -> Look {
         let mut inner = self.inner.lock();
         let line = inner.lines.of(class);
         line.queue.look();
         if line.is_empty() {
-            return None;
+            let ends_shortage = core::mem::take(&mut line.is_short);
+            return Look::Empty { ends_shortage };
         }
-        let queue = line.queue;
-        Some(WatchedLine {
+        let (queue, is_short) = (line.queue, line.is_short);
+        Look::Waiting(WatchedLine {
             class,
             queue,
             awaited: inner.awaited(class, ReadPages::now()),
+            is_short,
         })
+    }
+
+    /// Records that Calls in the line of `class` are late, until a look finds the line empty.
+    pub(crate) fn begin_shortage(&self, class: PeerClass) {
+        self.inner.lock().lines.of(class).is_short = true;
     }
 
     /// Restarts the wait of the late Calls of `class` after a connection was closed for them:

@@ -40,3 +40,19 @@ impl Deref for CString {
         &self.0
     }
 }
+
+/// Formats into a buffer.
+pub struct Formatter<'a>(&'a mut [u8]);
+
+impl<'a> Formatter<'a> {
+    pub fn new(buffer: &'a mut [u8]) -> Self {
+        Self(buffer)
+    }
+}
+
+impl fmt::Write for Formatter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        use std::io::Write as _;
+        self.0.write_all(text.as_bytes()).map_err(|_| fmt::Error)
+    }
+}
