@@ -97,11 +97,7 @@ impl Lanes {
 }
 
 /// Removes the lanes for which `is_over` returns true from `list`, and calls `retire` for each.
-fn retire_all(
-    list: &mut KVec<Arc<Lane>>,
-    is_over: impl Fn(&Lane) -> bool,
-    retire: impl Fn(&Lane),
-) {
+fn retire_all(list: &mut KVec<Arc<Lane>>, is_over: impl Fn(&Lane) -> bool, retire: impl Fn(&Lane)) {
     let mut i: usize = 0;
     while let Some(lane) = list.get(i) {
         if !is_over(lane) {

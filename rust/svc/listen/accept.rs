@@ -91,7 +91,14 @@ pub(super) fn accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     let accepted = try_accept(listener, incoming, id);
     accepted
         .inspect_err(|e| {
-            trace::accept(connection.number(), e.to_errno(), 0, 0, 0, connection.peer());
+            trace::accept(
+                connection.number(),
+                e.to_errno(),
+                0,
+                0,
+                0,
+                connection.peer(),
+            );
             connection.close(CloseReason::Accept(e.to_errno()));
             connection.settle(None);
             // Calls may have arrived already. No thread will take them.

@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) json: Map<String, Value>,
     /// The exit status.
     pub(crate) status: u8,
+    /// True if the command has printed all before it ended.
+    pub(crate) is_printed: bool,
 }
 
 impl Answer {
@@ -40,13 +42,26 @@ impl Answer {
             Value::Object(map) => map,
             other => Map::from_iter([("value".to_owned(), other)]),
         };
-        Self { text, json, status }
+        Self {
+            text,
+            json,
+            status,
+            is_printed: false,
+        }
     }
 
     /// Creates the answer that stands for an error in JSON.
     pub(crate) fn of_error(error: &Error) -> Self {
         let json = json!({"error": {"id": error.id, "text": error.text, "action": error.action}});
         Self::with_status(String::new(), json, error.kind.status())
+    }
+
+    /// Creates the answer of a command that has printed all.
+    pub(crate) fn printed() -> Self {
+        Self {
+            is_printed: true,
+            ..Self::default()
+        }
     }
 
     /// Prints the text to standard output.
@@ -58,6 +73,9 @@ impl Answer {
 
     /// Prints the JSON object of the command `name` to standard output, in one line.
     pub(crate) fn print_json(&self, name: &str) -> io::Result<()> {
+        if self.is_printed {
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, &self.object(name))?;
         writeln!(out)?;

@@ -10,7 +10,8 @@ use crate::{
 use clap::{
     Args,
     Parser,
-    Subcommand, //
+    Subcommand,
+    ValueEnum, //
 };
 use clap_complete::Shell;
 use std::path::{
@@ -101,6 +102,14 @@ pub(crate) enum Command {
     Listeners,
     /// List the connections that closed last, with their reasons
     Closes(Closes),
+    /// Print a line for each event as it happens
+    ///
+    /// Events are connections that open and close, shortages of pages for Calls, listeners that lose their
+    /// device and listen again, and retired lanes. Times are in UTC. The command waits until it is
+    /// interrupted, and for svcrdma if that is not loaded. It has a trace buffer of its own, and disturbs
+    /// neither other readers of traces nor the server; lines `lost` and `svcrdma loaded` say where events
+    /// may be missing.
+    Watch(Watch),
     /// Show, change, explain or keep settings
     #[command(subcommand)]
     Settings(Settings),
@@ -147,6 +156,7 @@ impl Command {
             Command::Devices => "devices",
             Command::Listeners => "listeners",
             Command::Closes(_) => "closes",
+            Command::Watch(_) => "watch",
             Command::Settings(_) => "settings",
             Command::Check(_) => "check",
             Command::Load => "load",
@@ -205,6 +215,27 @@ pub(crate) struct Closes {
     /// Only peers with this address or prefix
     #[arg(long, value_name = "ADDRESS[/BITS]")]
     pub(crate) peer: Option<Filter>,
+}
+
+/// `watch`
+#[derive(Args, Debug)]
+pub(crate) struct Watch {
+    /// Only connections of peers with this address or prefix
+    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    pub(crate) peer: Option<Filter>,
+    /// Only these kinds of events
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
+    pub(crate) event: Vec<EventKind>,
+}
+
+/// A kind of event that `watch` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventKind {
+    Opened,
+    Closed,
+    Shortage,
+    Listener,
+    Lane,
 }
 
 /// `settings`

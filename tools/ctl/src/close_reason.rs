@@ -25,6 +25,38 @@ const FOREIGN: Option<&str> = Some("find what runs on the peer: no Linux NFS cli
 const FAULT: Option<&str> = Some("a fault of the module: send what svcrdmactl report collects");
 const DRIVER: Option<&str> = Some("look for messages of the device's driver in the kernel log");
 
+/// Statuses of work completions, as ib_wc_status_msg() names those of `enum ib_wc_status`.
+const STATUSES: &[&str] = &[
+    "success",
+    "local length error",
+    "local QP operation error",
+    "local EE context operation error",
+    "local protection error",
+    "WR flushed",
+    "memory bind operation error",
+    "bad response error",
+    "local access error",
+    "remote invalid request error",
+    "remote access error",
+    "remote operation error",
+    "transport retry counter exceeded",
+    "RNR retry counter exceeded",
+    "local RDD violation error",
+    "remote invalid RD request",
+    "operation aborted",
+    "invalid EE context number",
+    "invalid EE context state",
+    "fatal error",
+    "response timeout error",
+    "general error",
+];
+/// The queues of reason 22, from detail 1 on.
+const QUEUES: &[&str] = &[
+    "Calls that wait for nfsd",
+    "Reads and Replies to post",
+    "Calls of the connection that wait for pages",
+];
+
 /// Creates a reason.
 const fn reason(number: u64, text: &'static str, advice: Option<&'static str>) -> CloseReason {
     CloseReason {
@@ -63,6 +95,27 @@ const REASONS: &[CloseReason] = &[
     reason(24, "the peer is slower than minimum_rate", SLOW),
     reason(25, "the device reported a fatal error", DRIVER),
 ];
+
+/// Returns the reason and the text of the numbers in a trace event, or a text alone for a reason of a
+/// newer module.
+pub(crate) fn of_trace(number: u64, detail: i32) -> (Option<&'static CloseReason>, String) {
+    let known = REASONS.iter().find(|reason| reason.number == number);
+    let Some(reason) = known else {
+        return (None, format!("reason {number}, detail {detail}"));
+    };
+    let name = |names: &[&'static str], at: i32| {
+        let name = usize::try_from(at).ok().and_then(|at| names.get(at));
+        name.map_or_else(|| at.to_string(), |name| (*name).to_owned())
+    };
+    let detail = match number {
+        1 => format!(" (event {detail})"),
+        4 | 10 | 14 => format!(" (error {detail})"),
+        8 | 9 => format!(": {}", name(STATUSES, detail)),
+        22 => format!(": {}", name(QUEUES, detail.saturating_sub(1))),
+        _ => String::new(),
+    };
+    (known, format!("{}{detail}", reason.text))
+}
 
 /// Returns the reason of a text in the table `closes`, or nothing for one of a newer module.
 pub(crate) fn find(text: &str) -> Option<&'static CloseReason> {
@@ -114,6 +167,29 @@ mod tests {
                 Some(number),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn texts_of_traces_are_those_of_the_module() {
+        let text = |number, detail| of_trace(number, detail).1;
+        assert_eq!(text(1, 10), "closed by the peer (event 10)");
+        assert_eq!(text(4, -12), "could not be accepted (error -12)");
+        assert_eq!(
+            text(9, 10),
+            "Send, Read or Write failed: remote access error"
+        );
+        assert_eq!(text(8, 99), "Receive failed: 99");
+        assert_eq!(
+            text(22, 3),
+            "queue full: Calls of the connection that wait for pages"
+        );
+        assert_eq!(text(22, 0), "queue full: -1");
+        assert_eq!(text(99, 7), "reason 99, detail 7");
+        for (number, documented) in documented() {
+            let text = text(number, 1);
+            let found = find(&text).map(|reason| reason.number);
+            assert_eq!(found, Some(number), "{documented}");
         }
     }
 

@@ -15,6 +15,7 @@
 //! table      a table in debugfs, read by the names of its columns
 //! fabric     counters of devices, ports and interfaces between two looks
 //! ethernet   network interfaces of RDMA devices
+//! tracefs    a trace buffer of this program
 //! answer     what a command returns
 //! error      why a command returns nothing, and its exit status
 //! ```
@@ -48,6 +49,9 @@ mod root;
 mod setting;
 mod system;
 mod table;
+mod trace_event;
+mod tracefs;
+mod wall_clock;
 
 use crate::{
     answer::Answer,

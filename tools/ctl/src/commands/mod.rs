@@ -15,6 +15,7 @@ mod settings;
 mod status;
 mod top;
 mod upgrade;
+mod watch;
 
 use crate::{
     answer::Answer,
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: &Cli, system: &System) -> Result<Answer> {
         Command::Devices => devices::run(system),
         Command::Listeners => listeners::run(system),
         Command::Closes(args) => closes::run(args, system),
+        Command::Watch(args) => watch::run(args, system, cli.json),
         Command::Settings(args) => settings::run(args, system),
         Command::Check(args) => Ok(check::command(args, system, &System::new(cli.next()))),
         Command::Load => Ok(load::run(system)),

@@ -15,3 +15,4 @@ mod settings;
 mod tables;
 mod top;
 mod upgrade;
+mod watch;

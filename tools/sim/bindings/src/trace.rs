@@ -91,11 +91,7 @@ pub unsafe fn rust_do_trace_svcrdma_rs_listener(listens: u32, net: u32, address:
     event(format_args!("listener: {address} in {net}: {listens}"));
 }
 
-pub unsafe fn rust_do_trace_svcrdma_rs_lane_retired(
-    lane: u32,
-    failed: u32,
-    device: *const c_char,
-) {
+pub unsafe fn rust_do_trace_svcrdma_rs_lane_retired(lane: u32, failed: u32, device: *const c_char) {
     let device = unsafe { text(device) };
     event(format_args!("lane retired: {device}: {lane}, {failed}"));
 }
