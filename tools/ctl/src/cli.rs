@@ -100,15 +100,17 @@ pub(crate) enum Command {
     ///
     /// Shows less where rpcrdma serves.
     Listeners,
+    /// List, add and remove listeners of nfsd
+    #[command(subcommand)]
+    Listener(Listener),
     /// List the connections that closed last, with their reasons
     Closes(Closes),
     /// Print a line for each event as it happens
     ///
     /// Events are connections that open and close, shortages of pages for Calls, listeners that lose their
     /// device and listen again, and retired lanes. Times are in UTC. The command waits until it is
-    /// interrupted, and for svcrdma if that is not loaded. It has a trace buffer of its own, and disturbs
-    /// neither other readers of traces nor the server; lines `lost` and `svcrdma loaded` say where events
-    /// may be missing.
+    /// interrupted, and for svcrdma if that is not loaded. It reads a private trace buffer, so that others
+    /// who trace are not disturbed. Lines with `lost` or `unloaded` say where events are missing.
     Watch(Watch),
     /// Show, change, explain or keep settings
     #[command(subcommand)]
@@ -155,6 +157,7 @@ impl Command {
             Command::Top(_) => "top",
             Command::Devices => "devices",
             Command::Listeners => "listeners",
+            Command::Listener(_) => "listener",
             Command::Closes(_) => "closes",
             Command::Watch(_) => "watch",
             Command::Settings(_) => "settings",
@@ -215,6 +218,36 @@ pub(crate) struct Closes {
     /// Only peers with this address or prefix
     #[arg(long, value_name = "ADDRESS[/BITS]")]
     pub(crate) peer: Option<Filter>,
+}
+
+/// `listener`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Listener {
+    /// List nfsd's listeners of all transports in this network namespace
+    List,
+    /// Let nfsd listen on all addresses, now and each time it starts
+    ///
+    /// Needs neither a restart nor a stop of nfsd. /etc/nfs.conf.d/svcrdma.conf keeps the port, unless
+    /// another file does; nfsd keeps one RDMA port.
+    Add(ListenerChange),
+    /// Let nfsd listen no longer
+    ///
+    /// nfsd removes no listener while it has threads. The listener is gone after a restart then.
+    Remove(ListenerChange),
+}
+
+/// The listener to add or to remove.
+#[derive(Args, Debug)]
+pub(crate) struct ListenerChange {
+    /// The transport
+    #[arg(value_parser = ["rdma"])]
+    pub(crate) transport: String,
+    /// The port
+    #[arg(default_value = "20049", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Change no file, so that the next start of nfsd undoes it
+    #[arg(long)]
+    pub(crate) runtime: bool,
 }
 
 /// `watch`

@@ -15,6 +15,7 @@
 //! table      a table in debugfs, read by the names of its columns
 //! fabric     counters of devices, ports and interfaces between two looks
 //! ethernet   network interfaces of RDMA devices
+//! nfsd       listeners of nfsd
 //! tracefs    a trace buffer of this program
 //! answer     what a command returns
 //! error      why a command returns nothing, and its exit status
@@ -43,6 +44,9 @@ mod listener;
 mod mask;
 mod metric;
 mod modules;
+mod netlink;
+mod nfs_conf;
+mod nfsd;
 mod peer;
 mod program;
 mod root;

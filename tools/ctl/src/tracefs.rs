@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An instance of tracefs: a trace buffer of one program, which disturbs no other reader of traces.
+//! An instance of tracefs: a private trace buffer, which disturbs no other reader of traces.
 //!
 //! The open trace_pipe keeps an instance from being removed. So an instance that can be removed is
 //! one whose program was killed, and the next program removes it.

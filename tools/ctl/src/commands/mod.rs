@@ -6,6 +6,7 @@ mod check;
 mod closes;
 mod connections;
 mod devices;
+mod listener;
 mod listeners;
 mod load;
 mod manual;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: &Cli, system: &System) -> Result<Answer> {
         Command::Connections(args) => connections::run(args, system),
         Command::Devices => devices::run(system),
         Command::Listeners => listeners::run(system),
+        Command::Listener(args) => listener::run(args, system),
         Command::Closes(args) => closes::run(args, system),
         Command::Watch(args) => watch::run(args, system, cli.json),
         Command::Settings(args) => settings::run(args, system),

@@ -116,7 +116,11 @@ fn rpcrdma_was_loaded_first_without_a_listener() {
 fn no_listener() {
     let host = Host::serving();
     host.write("proc/fs/nfsd/portlist", "tcp 2049\n");
-    finds(&host, 2, "broken   no-listener: nfsd has no RDMA listener: echo rdma 20049 >/proc/fs/nfsd/portlist\n");
+    finds(
+        &host,
+        2,
+        "broken   no-listener: nfsd has no RDMA listener: svcrdmactl listener add rdma\n",
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod connections;
 mod fabric;
 mod golden;
 mod host;
+mod listener;
 mod load;
 mod metrics;
 mod pipe;
