@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Shows less where rpcrdma serves.
     Listeners,
     /// List, add and remove listeners of nfsd
-    #[command(subcommand)]
+    #[command(subcommand, name = "listen")]
     Listener(Listener),
     /// List the connections that closed last, with their reasons
     Closes(Closes),
@@ -157,7 +157,7 @@ impl Command {
             Command::Top(_) => "top",
             Command::Devices => "devices",
             Command::Listeners => "listeners",
-            Command::Listener(_) => "listener",
+            Command::Listener(_) => "listen",
             Command::Closes(_) => "closes",
             Command::Watch(_) => "watch",
             Command::Settings(_) => "settings",
@@ -220,7 +220,7 @@ pub(crate) struct Closes {
     pub(crate) peer: Option<Filter>,
 }
 
-/// `listener`
+/// `listen`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Listener {
     /// List nfsd's listeners of all transports in this network namespace

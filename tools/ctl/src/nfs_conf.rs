@@ -24,7 +24,7 @@ const FOLDER: &str = "/etc/nfs.conf.d";
 /// What the guard writes, which is read last.
 const GUARD: &str = "/run/svcrdma/nfs.conf";
 /// The first line of the file.
-const WRITTEN: &str = "# Written by svcrdmactl listener.";
+const WRITTEN: &str = "# Written by svcrdmactl listen.";
 /// The port without rdma-port.
 const DEFAULT: u16 = 20049;
 
@@ -65,7 +65,7 @@ pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
         Some(other) => {
             let text = format!("nfsd keeps one RDMA port, and that is {other}");
             return Err(Error::failed("not-kept", text).with_action(format!(
-                "give --runtime, or svcrdmactl listener remove rdma {other} first"
+                "give --runtime, or svcrdmactl listen remove rdma {other} first"
             )));
         }
         None => {}

@@ -25,7 +25,7 @@ pub(crate) const SYSCTL: &str = "/proc/sys/sunrpc/svcrdma";
 /// Tables of the transport.
 pub(crate) const DEBUGFS: &str = "/sys/kernel/debug/svcrdma";
 /// The command that adds listeners.
-pub(crate) const LISTEN: &str = "svcrdmactl listener add rdma";
+pub(crate) const LISTEN: &str = "svcrdmactl listen add rdma";
 
 /// The action where the loaded module lacks something.
 const NEWER: &str = "load a newer version";

@@ -124,7 +124,7 @@ fn explain(port: u16, error: &io::Error) -> Error {
         (ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable, _) => refused(
             "another listener has it, of one address or of another network namespace or program",
         )
-        .with_action("svcrdmactl listener list, or give another port"),
+        .with_action("svcrdmactl listen list, or give another port"),
         (_, Some(BUSY)) => refused("svcrdma refuses listeners while release is 1")
             .with_action("svcrdmactl settings set release 0"),
         (_, Some(NO_PROTOCOL)) => {

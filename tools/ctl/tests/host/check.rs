@@ -119,7 +119,7 @@ fn no_listener() {
     finds(
         &host,
         2,
-        "broken   no-listener: nfsd has no RDMA listener: svcrdmactl listener add rdma\n",
+        "broken   no-listener: nfsd has no RDMA listener: svcrdmactl listen add rdma\n",
     );
 }
 

@@ -44,8 +44,8 @@ const COMMANDS: &[(&str, &[&str], i32)] = &[
     ("top", &["top", "--once", "--interval", "0.1"], 0),
     ("devices", &["devices"], 0),
     ("listeners", &["listeners"], 0),
-    ("listener-list", &["listener", "list"], 0),
-    ("listener-add", &["listener", "add", "rdma"], 0),
+    ("listener-list", &["listen", "list"], 0),
+    ("listener-add", &["listen", "add", "rdma"], 0),
     ("closes", &["closes"], 0),
     (
         "settings-get",
@@ -89,7 +89,7 @@ fn answers() -> Vec<(&'static str, Value)> {
     let answers = COMMANDS
         .iter()
         .map(|(name, args, status)| (*name, run(args, *status)));
-    let watched = watch::objects(&watch::host(&watch::recorded()), &[]);
+    let watched = watch::objects(&watch::host(&watch::written()), &[]);
     answers.chain([("watch", watched.into())]).collect()
 }
 

@@ -8,22 +8,22 @@ use serde_json::json;
 const PORTLIST: &str = "proc/fs/nfsd/portlist";
 const THREADS: &str = "proc/fs/nfsd/threads";
 const KEPT: &str = "etc/nfs.conf.d/svcrdma.conf";
-const WRITTEN: &str = "# Written by svcrdmactl listener.\n[nfsd]\n";
+const WRITTEN: &str = "# Written by svcrdmactl listen.\n[nfsd]\n";
 
 #[test]
 fn listeners_of_all_transports_are_listed() {
     let host = Host::serving();
-    host.run(&["listener", "list"])
+    host.run(&["listen", "list"])
         .exits(0)
         .says("TRANSPORT  ADDRESS   PORT\nrdma       0.0.0.0  20049\nrdma       ::       20049\n")
         .says("tcp        ::        2049\n");
-    let listed = host.run(&["listener", "list", "--json"]).exits(0).json();
+    let listed = host.run(&["listen", "list", "--json"]).exits(0).json();
     assert_eq!(
         listed["listeners"][2],
         json!({"transport": "tcp", "address": "0.0.0.0", "port": 2049})
     );
     host.remove("proc/fs/nfsd");
-    host.run(&["listener", "list"])
+    host.run(&["listen", "list"])
         .exits(3)
         .complains("nfsd is not loaded: systemctl start nfs-server");
 }
@@ -32,14 +32,14 @@ fn listeners_of_all_transports_are_listed() {
 fn a_listener_is_added_beside_others_and_kept() {
     let host = Host::serving();
     host.write(PORTLIST, "tcp 2049\n");
-    host.run(&["listener", "add", "rdma"])
+    host.run(&["listen", "add", "rdma"])
         .exits(0)
         .says("nfsd listens on RDMA port 20049\n/etc/nfs.conf.d/svcrdma.conf has that");
     assert_eq!(host.read(PORTLIST), "tcp 2049\nrdma 20049\n");
     let kept = format!("{WRITTEN}rdma=y\nrdma-port=20049\n");
     assert_eq!(host.read(KEPT), kept);
     let again = host
-        .run(&["listener", "add", "rdma", "20049", "--json"])
+        .run(&["listen", "add", "rdma", "20049", "--json"])
         .exits(0)
         .json();
     assert_eq!(
@@ -49,17 +49,17 @@ fn a_listener_is_added_beside_others_and_kept() {
     assert_eq!(host.read(PORTLIST), "tcp 2049\nrdma 20049\n");
 
     // nfsd keeps one port.
-    host.run(&["listener", "add", "rdma", "20050"])
+    host.run(&["listen", "add", "rdma", "20050"])
         .exits(1)
         .complains("nfsd keeps one RDMA port, and that is 20049: give --runtime, or ");
     assert_eq!(host.read(PORTLIST), "tcp 2049\nrdma 20049\n");
-    host.run(&["listener", "add", "rdma", "20050", "--runtime"])
+    host.run(&["listen", "add", "rdma", "20050", "--runtime"])
         .exits(0);
     assert_eq!(host.read(PORTLIST), "tcp 2049\nrdma 20049\nrdma 20050\n");
     assert_eq!(host.read(KEPT), kept);
 
     for wrong in [&["tcp", "2049"], &["rdma", "0"], &["rdma", "65536"]] {
-        host.run(&[&["listener", "add"], &wrong[..]].concat())
+        host.run(&[&["listen", "add"], &wrong[..]].concat())
             .exits(2);
     }
 }
@@ -68,19 +68,19 @@ fn a_listener_is_added_beside_others_and_kept() {
 fn files_of_others_stay() {
     let host = Host::serving();
     host.write("etc/nfs.conf.d/rdma.conf", "[nfsd]\nrdma=y\n");
-    host.run(&["listener", "add", "rdma"])
+    host.run(&["listen", "add", "rdma"])
         .exits(0)
         .says("already\n");
     assert!(!host.path(KEPT).exists());
 
     host.write(THREADS, "0\n");
-    host.run(&["listener", "remove", "rdma"])
+    host.run(&["listen", "remove", "rdma"])
         .exits(0)
         .says("nfsd listens no longer on RDMA port 20049\n");
     assert_eq!(host.read(PORTLIST), "tcp 2049\ntcp 2049\n");
     assert_eq!(host.read(KEPT), format!("{WRITTEN}rdma=n\n"));
     assert_eq!(host.read("etc/nfs.conf.d/rdma.conf"), "[nfsd]\nrdma=y\n");
-    host.run(&["listener", "add", "rdma"]).exits(0);
+    host.run(&["listen", "add", "rdma"]).exits(0);
     assert_eq!(
         host.read(KEPT),
         format!("{WRITTEN}rdma=y\nrdma-port=20049\n")
@@ -91,7 +91,7 @@ fn files_of_others_stay() {
         "[nfsd]\nrdma=y\nrdma-port=20049\n",
     );
     let removed = host
-        .run(&["listener", "remove", "rdma", "--json"])
+        .run(&["listen", "remove", "rdma", "--json"])
         .exits(0)
         .json();
     assert_eq!(
@@ -101,7 +101,7 @@ fn files_of_others_stay() {
 
     host.remove("etc/nfs.conf.d/zz.conf");
     host.write(KEPT, "[nfsd]\nrdma=n\n");
-    host.run(&["listener", "add", "rdma"]).exits(1).complains(
+    host.run(&["listen", "add", "rdma"]).exits(1).complains(
         "/etc/nfs.conf.d/svcrdma.conf was not written by svcrdmactl: change or rename it",
     );
     assert_eq!(host.read(KEPT), "[nfsd]\nrdma=n\n");
@@ -113,18 +113,18 @@ fn a_listener_of_a_running_nfsd_is_removed_at_its_next_start() {
     let host = Host::serving();
     host.write(KEPT, &format!("{WRITTEN}rdma=y\nrdma-port=20049\n"));
     let before = host.read(PORTLIST);
-    host.run(&["listener", "remove", "rdma", "--runtime"])
+    host.run(&["listen", "remove", "rdma", "--runtime"])
         .exits(1)
         .complains(
             "nfsd keeps the listener of RDMA port 20049 while it has threads: systemctl stop",
         );
     assert!(host.path(KEPT).exists());
-    host.run(&["listener", "remove", "rdma"])
+    host.run(&["listen", "remove", "rdma"])
         .exits(1)
         .complains("while it has threads: systemctl restart nfs-server, after which it is gone");
     assert_eq!(host.read(PORTLIST), before);
     assert!(!host.path(KEPT).exists());
-    host.run(&["listener", "remove", "rdma", "20051"])
+    host.run(&["listen", "remove", "rdma", "20051"])
         .exits(0)
         .says("nfsd does not listen on RDMA port 20051\n");
 }
@@ -132,16 +132,16 @@ fn a_listener_of_a_running_nfsd_is_removed_at_its_next_start() {
 #[test]
 fn what_prevents_a_listener_is_said() {
     let host = Host::without_server();
-    host.run(&["listener", "add", "rdma"])
+    host.run(&["listen", "add", "rdma"])
         .exits(3)
         .complains("svcrdma is not loaded: modprobe svcrdma");
     Host::with_rpcrdma()
-        .run(&["listener", "add", "rdma"])
+        .run(&["listen", "add", "rdma"])
         .exits(3)
         .complains("the kernel's own server (rpcrdma) serves RDMA");
     let host = Host::serving();
     host.write(PORTLIST, "");
-    host.run_as_user(&["listener", "add", "rdma", "--runtime"])
+    host.run_as_user(&["listen", "add", "rdma", "--runtime"])
         .exits(3)
         .complains("/proc/fs/nfsd/portlist cannot be written: run this as root");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `watch`, on a trace of a kernel.
+//! `watch`, on a trace in the format of a kernel.
 
 use crate::host::{
     fixture,
@@ -58,8 +58,8 @@ fn enable(event: &str) -> String {
     format!("{NEW}/events/svcrdma_rs/svcrdma_rs_{event}/enable")
 }
 
-/// Returns a trace that a kernel has written.
-pub(crate) fn recorded() -> String {
+/// Returns a trace in the format in which a kernel writes it.
+pub(crate) fn written() -> String {
     fs::read_to_string(fixture("trace_pipe")).expect("a file")
 }
 
@@ -86,7 +86,7 @@ fn values<'a>(objects: &'a [Value], key: &str) -> Vec<&'a Value> {
 
 #[test]
 fn lines_are_those_of_the_trace() {
-    let host = host(&recorded());
+    let host = host(&written());
     let done = host.run(&["watch"]).exits(0);
     let texts: Vec<&str> = done
         .out
@@ -123,7 +123,7 @@ fn lines_are_those_of_the_trace() {
 
 #[test]
 fn objects_have_the_keys_of_their_event() {
-    let host = host(&recorded());
+    let host = host(&written());
     let all = objects(&host, &[]);
     assert_eq!(
         values(&all, "event"),
@@ -163,7 +163,7 @@ fn objects_have_the_keys_of_their_event() {
 
 #[test]
 fn events_are_selected() {
-    let host = host(&recorded());
+    let host = host(&written());
     let closed = objects(&host, &["--event", "closed,lane"]);
     assert_eq!(
         values(&closed, "event"),
@@ -232,8 +232,8 @@ fn going_on(host: &Host) -> (Child, fs::File) {
         .spawn()
         .expect("the program runs");
     // Half a line, and then the rest.
-    let recorded = recorded();
-    let (first, second) = recorded.split_at(40);
+    let written = written();
+    let (first, second) = written.split_at(40);
     trace.write_all(first.as_bytes()).expect("a trace");
     trace.write_all(second.as_bytes()).expect("a trace");
     let mut line = String::new();
@@ -272,7 +272,7 @@ fn the_end_of_its_reader_ends_it_although_nothing_happens() {
 
 #[test]
 fn instances_of_killed_programs_are_removed() {
-    let host = host(&recorded());
+    let host = host(&written());
     host.write(&format!("{INSTANCES}/svcrdmactl-1-0/trace_pipe"), "");
     host.write(&format!("{INSTANCES}/others/trace_pipe"), "");
     host.run(&["watch"]).exits(0);
