@@ -32,11 +32,12 @@ impl Form {
 
     /// Draws the lengths of the data that are sent and that are asked for.
     fn lens(self) -> (usize, usize) {
-        let sizes = [1, 1, 100, 1000, 5000, 20_000, 70_000];
+        // The largest one makes the pool allocate pages if several Calls have it.
+        let sizes = [1, 1, 100, 1000, 5000, 20_000, 70_000, 900_000];
         let size = |count: u64| sizes[sim::below(count) as usize];
         match self {
             Self::Inline => (sim::below(900) as usize, sim::below(900) as usize),
-            Self::Write => (size(7).max(1024), 0),
+            Self::Write => (size(7 + u64::from(sim::chance(256))).max(1024), 0),
             Self::Read => (0, size(7)),
             Self::LongReply => (0, size(6).max(5000)),
         }

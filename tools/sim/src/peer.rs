@@ -21,7 +21,18 @@ pub struct Peer {
     pub answered: u64,
     /// nfsd drops Calls.
     pub may_lose: bool,
+    /// The milliseconds within which each Call has to be answered.
+    pub patience: u64,
 }
+
+/// The patience of a peer that waits for others, or while things fail.
+pub const LONG: u64 = 300_000;
+/// The milliseconds after which a peer is closed that makes no Call, or that is behind: a minute, and
+/// some looks of the watchdog.
+const BEHIND: u64 = 90_000;
+/// The patience of a peer while nothing fails and all others behave: less than a tick of the
+/// watchdog, which would repeat what was forgotten.
+pub const SHORT: u64 = 250;
 
 /// Takes words off a message.
 struct Words<'a>(&'a [u8]);
@@ -65,6 +76,7 @@ impl Peer {
             calls: BTreeMap::new(),
             answered: 0,
             may_lose: false,
+            patience: LONG,
         })
     }
 
@@ -118,26 +130,37 @@ impl Peer {
             | Manner::Overrunning
             | Manner::Fleeting
             | Manner::Malformed => return false,
-            Manner::Silent => {
-                sim::wait_for(link.0, 400_000, || link.has_ended());
-            }
+            Manner::Silent => self.wait_for_close(),
             Manner::Vanishing => link.lose(),
             Manner::Leaving => link.close(),
             Manner::Unserving => {
                 link.get().serves_reads = false;
+                self.patience = BEHIND;
                 return false;
             }
             Manner::Untaking => {
                 // Its Calls go on, but it posts no Receives for their Replies.
                 link.get().receives = 0;
-                for _ in 0..self.credits.saturating_sub(self.calls.len()) {
+                let more = self.credits.saturating_sub(self.calls.len());
+                for _ in 0..more {
                     self.call();
                     link.get().receives = 0;
                 }
-                sim::wait_for(link.0, 400_000, || link.has_ended());
+                // The others may have been answered.
+                if more > 0 {
+                    self.wait_for_close();
+                }
+                self.close();
             }
         }
         true
+    }
+
+    /// Waits until the server closes the connection, which takes nothing of it.
+    fn wait_for_close(&self) {
+        let link = self.link;
+        let is_closed = sim::wait_for(link.0, BEHIND, || link.has_ended());
+        assert!(is_closed, "peer {} is not closed", self.host);
     }
 
     /// Makes a Call of this form, and waits for its Reply. Returns false if the connection has
@@ -213,12 +236,16 @@ impl Peer {
             self.link.close();
             return false;
         }
+        self.check_wait(waited);
+        true
+    }
+
+    fn check_wait(&self, waited: u64) {
         assert!(
-            waited < 300_000,
+            waited < self.patience,
             "peer {}: a Call was not answered for {waited} ms",
             self.host
         );
-        true
     }
 
     fn reply(&mut self, [xid, version, credits, kind]: [u32; 4], mut words: Words<'_>) {
@@ -234,9 +261,11 @@ impl Peer {
         assert!(credits > 0, "a Reply grants no credits");
         self.credits = credits as usize;
         assert!(kind < 2, "an error for a Call that is correct");
+        let waited = sim::now() - call.since;
         let (written, replied) = lists(&mut words);
         self.check(xid, call, words.0, written, replied);
         self.check_grant();
+        self.check_wait(waited);
         self.answered += 1;
     }
 

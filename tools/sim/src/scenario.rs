@@ -6,12 +6,11 @@
 use crate::{
     counters::Counters,
     manner::Manner,
-    peer::Peer,
-    stand::{check_idle, check_last_peer, Stand},
+    peer::{Peer, LONG, SHORT},
+    stand::{check_idle, check_last_peer, remove, Stand},
 };
 use bindings::{
-    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, remove_device, report, svc_serv,
-    svcrdma_limits, Ptr,
+    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, link::Link, report, svc_serv, svcrdma_limits, Ptr,
 };
 use kernel::sim;
 use std::sync::{
@@ -86,6 +85,20 @@ impl Plan {
             callbacks: [0, 0, 5, 20][sim::below(4) as usize],
             is_restless: fault([0, 0, 1]) > 0,
             ending: Ending::ALL[sim::below(4) as usize],
+        }
+    }
+
+    /// Returns true if nothing fails, all peers behave, and no Call waits for user space.
+    fn is_quiet(&self) -> bool {
+        let all_correct = self.manners.iter().all(|manner| *manner == Manner::Correct);
+        all_correct && !self.has_faults() && self.defers == 0
+    }
+
+    /// Returns the patience of the peers.
+    fn patience(&self) -> u64 {
+        match self.is_quiet() && self.ending == Ending::Peaceful {
+            true => SHORT,
+            false => LONG,
         }
     }
 
@@ -197,22 +210,42 @@ fn start_faults(
 /// Closes all connections, as an administrator may, or lets a queue of the device fail.
 fn disturb(device: Ptr<ib_device>, server: Ptr<svc_serv>) {
     sim::event(format_args!("disturbed"));
-    let device = device.get();
+    let qps = device.qps();
     match sim::below(3) {
         0 => server.close_connections(),
         1 => {
-            let qps = device.ids.iter().map(|id| id.get().qp);
-            let qps: Vec<_> = qps.filter(|qp| !qp.is_null()).collect();
-            if !qps.is_empty() {
-                Ptr(qps[sim::below(qps.len() as u64) as usize]).report();
+            if let Some(qp) = any(&qps) {
+                expect_end(vec![qp.link()]);
+                qp.report();
             }
         }
         _ => {
-            if !device.cqs.is_empty() {
-                device.cqs[sim::below(device.cqs.len() as u64) as usize].fail();
+            if let Some(cq) = any(&device.get().cqs) {
+                let qps = qps.iter().filter(|qp| qp.uses(*cq));
+                expect_end(qps.map(|qp| qp.link()).collect());
+                cq.fail();
             }
         }
     }
+}
+
+/// Returns any item, by seed.
+fn any<T>(items: &[T]) -> Option<&T> {
+    items.get(sim::below(items.len() as u64) as usize)
+}
+
+/// The milliseconds within which a connection is closed whose hardware has failed: a look of the
+/// watchdog, and some time to act.
+const FAILURE: u64 = 2500;
+
+/// Connections whose hardware has failed are closed soon.
+fn expect_end(links: Vec<Ptr<Link>>) {
+    sim::spawn_short("expectation", move || {
+        for link in links {
+            let is_closed = sim::wait_for(link.0, FAILURE, || link.is_over());
+            assert!(is_closed, "a connection outlives its hardware");
+        }
+    });
 }
 
 /// Lets other tasks run for a while.
@@ -232,7 +265,7 @@ fn start_peers(
     let start = |(host, manner): (usize, &Manner)| {
         let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
         let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
-        let may_lose = plan.drops > 0;
+        let (may_lose, patience) = (plan.drops > 0, plan.patience());
         sim::spawn(&format!("peer {host}"), move || {
             for _ in 0..3 {
                 let is_over = || is_ending.load(Relaxed) > 0;
@@ -241,7 +274,7 @@ fn start_peers(
                     assert!(may_be_refused, "peer {host} was refused");
                     continue;
                 };
-                peer.may_lose = may_lose;
+                (peer.may_lose, peer.patience) = (may_lose, patience);
                 let is_done = peer.run(calls);
                 ANSWERED.fetch_add(peer.answered, Relaxed);
                 if is_done {
@@ -265,8 +298,11 @@ fn end_early(
     is_ending.store(1, Relaxed);
     sim::event(format_args!("{:?}", plan.ending));
     match plan.ending {
-        Ending::Removal => remove_device(device),
-        Ending::Fatal => report(device, ib_event_type_IB_EVENT_DEVICE_FATAL),
+        Ending::Removal => remove(device),
+        Ending::Fatal => {
+            expect_end(device.qps().iter().map(|qp| qp.link()).collect());
+            report(device, ib_event_type_IB_EVENT_DEVICE_FATAL);
+        }
         Ending::Stop | Ending::Peaceful => server.stop(),
     }
 }

@@ -2,7 +2,10 @@
 
 //! The stand of a run: the loaded module, a device, and a server that listens.
 
-use crate::{manner::Manner, peer::Peer};
+use crate::{
+    manner::Manner,
+    peer::{Peer, SHORT},
+};
 use bindings::{add_device, address, ib_device, remove_device, svc_serv, svcrdma_limits, Ptr};
 use core::{any::Any, ffi::c_int};
 use kernel::sim;
@@ -22,6 +25,11 @@ pub const DEVICE: svcrdma_limits = svcrdma_limits {
     mem_mgt_extensions: true,
     iwarp: false,
 };
+
+/// The milliseconds that a stop of the server, the removal of a device, and the unload may take.
+const STOP: u64 = 1000;
+const REMOVAL: u64 = 1000;
+const UNLOAD: u64 = 1000;
 
 /// The loaded module, which the drop unloads.
 type Module = Box<dyn Any>;
@@ -72,18 +80,25 @@ impl Stand {
     /// Stops the server, removes the device if it is still there, and unloads the module. Nothing
     /// may be left.
     pub fn end(self, has_device: bool) {
-        self.server.stop();
-        for thread in self.threads {
-            thread.join().expect("a thread does not fail");
-        }
+        sim::within("stop of server", STOP, || {
+            self.server.stop();
+            for thread in self.threads {
+                thread.join().expect("a thread does not fail");
+            }
+        });
         if has_device {
-            remove_device(self.device);
+            remove(self.device);
         }
         // Transports hold the module.
         sim::settle();
-        drop(self.module);
+        sim::within("unload of module", UNLOAD, || drop(self.module));
         sim::check_nothing_left();
     }
+}
+
+/// Removes a device, which does not wait for peers.
+pub fn remove(device: Ptr<ib_device>) {
+    sim::within("removal of device", REMOVAL, || remove_device(device));
 }
 
 /// The callbacks that the last peer has to answer: more than sunrpc has slots.
@@ -93,11 +108,12 @@ const CALLBACKS: u64 = 20;
 /// number of its Calls.
 pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
     let server = stand.server.get();
-    server.callbacks = 3 * CALLBACKS;
+    (server.callbacks, server.defers) = (3 * CALLBACKS, 0);
     let before = server.called_back;
     let has_called_back = || stand.server.get().called_back >= before + CALLBACKS;
     let mut peer =
         Peer::connect(stand.device, 99, Manner::Correct).expect("the last peer connects");
+    peer.patience = SHORT;
     assert!(
         peer.run(calls),
         "the connection of the last peer was closed"

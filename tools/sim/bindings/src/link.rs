@@ -151,6 +151,11 @@ impl Ptr<Link> {
         link.is_gone() || link.qp.is_none_or(|qp| qp.get().is_broken)
     }
 
+    /// Returns true if a side has closed the connection, or the server has destroyed its queue pair.
+    pub fn is_over(self) -> bool {
+        self.get().is_closed || self.get().qp.is_none()
+    }
+
     /// Closes the connection. A peer that was lost says nothing.
     pub fn close(self) {
         let link = self.get();

@@ -55,12 +55,13 @@ pub unsafe fn rust_do_trace_svcrdma_rs_close(
     detail: i32,
     peer: *const c_char,
 ) {
-    kernel::sim::note_close(reason);
+    kernel::sim::note_close(conn, reason);
     let peer = unsafe { text(peer) };
     event(format_args!("close: {conn} of {peer}: {reason}, {detail}"));
 }
 
 pub unsafe fn rust_do_trace_svcrdma_rs_dead(conn: u64) {
+    kernel::sim::note_dead(conn);
     event(format_args!("dead: {conn}"));
 }
 

@@ -203,7 +203,24 @@ pub unsafe fn rdma_create_qp(
     0
 }
 
+impl Ptr<ib_device> {
+    /// Returns the queue pairs that there are.
+    pub fn qps(self) -> Vec<Ptr<ib_qp>> {
+        let qps = self.get().ids.iter().map(|id| id.get().qp);
+        qps.filter(|qp| !qp.is_null()).map(Ptr).collect()
+    }
+}
+
 impl Ptr<ib_qp> {
+    pub fn link(self) -> Ptr<Link> {
+        self.get().link
+    }
+
+    /// Returns true if work of the queue pair completes in `cq`.
+    pub fn uses(self, cq: Ptr<ib_cq>) -> bool {
+        self.get().send_cq == cq || self.get().recv_cq == cq
+    }
+
     /// Reports a fatal error of the queue pair.
     pub fn report(self) {
         let mut event = ib_event {

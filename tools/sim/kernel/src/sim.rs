@@ -19,9 +19,12 @@ use std::{
     sync::Arc,
 };
 
+mod bounds;
 mod faults;
 mod locks;
 
+use bounds::Bounds;
+pub use bounds::{closes, note_close, note_dead, within};
 use faults::Faults;
 pub use faults::{fail_nth, fails, has_failed, set_faults, Fault};
 pub use locks::might_sleep;
@@ -75,7 +78,7 @@ struct World {
     faults: Faults,
     counts: BTreeMap<&'static str, i64>,
     events: VecDeque<String>,
-    closes: Vec<u32>,
+    bounds: Bounds,
 }
 
 thread_local! {
@@ -172,6 +175,9 @@ fn run_clock() {
         match sleeper {
             Some(sleeper) => sleeper.wake(),
             None => return,
+        }
+        if let Some((what, number)) = world(|world| world.bounds.exceeded(world.now)) {
+            panic!("{what} {number} takes too long");
         }
         thread::yield_now();
     }
@@ -327,16 +333,6 @@ pub fn check_nothing_left() {
         counts.map(|(what, count)| (*what, *count)).collect()
     });
     assert!(left.is_empty(), "left at the end: {left:?}");
-}
-
-/// Notes why the module closes a connection.
-pub fn note_close(reason: u32) {
-    world(|world| world.closes.push(reason));
-}
-
-/// Returns the reasons of all closes.
-pub fn closes() -> Vec<u32> {
-    world(|world| world.closes.clone())
 }
 
 /// Trace events are always on: they make the time line.
