@@ -63,6 +63,17 @@ impl Call {
 
     pub fn new(link: Ptr<Link>, xid: u32, form: Form) -> (Self, Vec<u8>) {
         let (sent, wanted) = form.lens();
+        Self::sized(link, xid, form, sent, wanted)
+    }
+
+    /// Makes a Call that sends and wants so many bytes. Returns it with its message.
+    pub fn sized(
+        link: Ptr<Link>,
+        xid: u32,
+        form: Form,
+        sent: usize,
+        wanted: usize,
+    ) -> (Self, Vec<u8>) {
         let tag = xid.wrapping_mul(77);
         let procedure = if form == Form::Write { 7 } else { 6 };
         let mut rpc = Vec::new();

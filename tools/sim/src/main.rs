@@ -12,6 +12,7 @@ mod malformed;
 mod manner;
 mod peer;
 mod scenario;
+mod shares;
 mod single;
 mod stand;
 
@@ -32,8 +33,16 @@ fn main() {
         ["failures"] => run_failures(),
         ["example", first, count] => run_seeds(number(first), number(count), example::run),
         [seed] => repeat(number(seed)),
-        [first, count] => run_seeds(number(first), number(count), scenario::run),
-        _ => run_seeds(1, 100, scenario::run),
+        [first, count] => run_seeds(number(first), number(count), run_any),
+        _ => run_seeds(1, 100, run_any),
+    }
+}
+
+/// Runs a scenario that the seed draws.
+fn run_any() {
+    match kernel::sim::below(16) {
+        0 => shares::run(),
+        _ => scenario::run(),
     }
 }
 
@@ -47,7 +56,7 @@ fn repeat_command(seed: u64) -> String {
 
 /// Runs one seed and prints its whole time line.
 fn repeat(seed: u64) {
-    kernel::sim::run(seed, true, scenario::run);
+    kernel::sim::run(seed, true, run_any);
 }
 
 fn run_seeds(first: u64, count: u64, scenario: fn()) {

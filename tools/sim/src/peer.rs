@@ -12,10 +12,10 @@ use kernel::sim;
 use std::collections::BTreeMap;
 
 pub struct Peer {
-    link: Ptr<Link>,
+    pub link: Ptr<Link>,
     pub manner: Manner,
     host: u32,
-    credits: usize,
+    pub credits: usize,
     xid: u32,
     calls: BTreeMap<u32, Call>,
     pub answered: u64,
@@ -51,9 +51,19 @@ impl Words<'_> {
 impl Peer {
     /// Connects a peer with the address `host`. Returns None if the server refuses.
     pub fn connect(device: Ptr<ib_device>, host: u32, manner: Manner) -> Option<Self> {
+        Self::connect_from(device, host, 1024, manner)
+    }
+
+    /// Connects a peer with the address `host` and `port`, as [`Self::connect`].
+    pub fn connect_from(
+        device: Ptr<ib_device>,
+        host: u32,
+        port: u16,
+        manner: Manner,
+    ) -> Option<Self> {
         let addr = match host % 2 {
-            0 => address6(host, 1024),
-            _ => address(0x0a00_0000 + host, 1024),
+            0 => address6(host, port),
+            _ => address(0x0a00_0000 + host, port),
         };
         // None, or version 1 with 4 KiB for both thresholds and maybe remote invalidation.
         let invalidation = sim::below(2) as u8;

@@ -3,6 +3,7 @@
 //! The stand of a run: the loaded module, a device, and a server that listens.
 
 use crate::{
+    call::Form,
     manner::Manner,
     peer::{Peer, SHORT},
 };
@@ -118,7 +119,11 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
         peer.run(calls),
         "the connection of the last peer was closed"
     );
-    peer.listen(200_000, has_called_back);
+    // Each Reply lets the server make more callbacks.
+    for _ in 0..CALLBACKS {
+        peer.make(Form::Inline);
+        peer.listen(100, has_called_back);
+    }
     assert!(has_called_back(), "callbacks are not answered");
     peer.close();
     peer.answered
@@ -128,16 +133,10 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
 pub fn check_idle() {
     // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
     sim::sleep(20_000);
-    let text = kernel::bindings::read_debug_file(c"devices");
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    let (names, values) = (
-        lines.next().expect("a heading"),
-        lines.next().expect("a device"),
-    );
-    let values: HashMap<_, _> = names.zip(values).collect();
+    let values = figures();
     assert_eq!(
         values["pages"], values["pages_free"],
-        "Read pages are charged:\n{text}"
+        "Read pages are charged: {values:?}"
     );
     for name in [
         "connections",
@@ -148,6 +147,16 @@ pub fn check_idle() {
         "reply_pages",
         "unvalidated_pages",
     ] {
-        assert_eq!(values[name], "0", "{name} of an idle device:\n{text}");
+        assert_eq!(values[name], 0, "{name} of an idle device: {values:?}");
     }
+}
+
+/// Returns the figures of the device, as debugfs has them.
+pub fn figures() -> HashMap<String, i64> {
+    let text = kernel::bindings::read_debug_file(c"devices");
+    let mut lines = text.lines().map(str::split_whitespace);
+    let (names, values) = (lines.next().into_iter(), lines.next().into_iter());
+    let pairs = names.flatten().zip(values.flatten());
+    let figure = |(name, value): (&str, &str)| Some((name.into(), value.parse().ok()?));
+    pairs.filter_map(figure).collect()
 }

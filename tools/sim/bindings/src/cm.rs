@@ -167,7 +167,7 @@ pub fn connect(
     let id = new_id(listener.get().event_handler, listener.get().context);
     let link = id.get().link;
     let path = sa_path_rec {
-        dgid: [9; 16],
+        dgid: crate::gid(&peer),
         rec_type: sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V2,
         mtu: 5,
         traffic_class: 0,

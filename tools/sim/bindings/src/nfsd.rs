@@ -67,19 +67,25 @@ impl Ptr<svc_serv> {
 
     /// Closes all transports; threads end when none is left.
     pub fn stop(self) {
-        for xprt in self.get().xprts.clone() {
-            xprt.close();
-        }
+        self.close_all(|_| true);
         self.get().is_ending = true;
         sim::wake(self.0);
     }
 
     /// Closes the connections that there are, as an administrator may.
     pub fn close_connections(self) {
-        for xprt in self.get().xprts.clone() {
-            if !xprt.has(XPT_LISTENER) {
+        self.close_all(|xprt| !xprt.has(XPT_LISTENER));
+    }
+
+    fn close_all(self, is_meant: impl Fn(Ptr<svc_xprt>) -> bool) {
+        let xprts = self.get().xprts.clone();
+        // Another thread may delete one meanwhile.
+        xprts.iter().for_each(|xprt| xprt.hold());
+        for xprt in xprts {
+            if is_meant(xprt) {
                 xprt.close();
             }
+            xprt.put();
         }
     }
 
@@ -242,7 +248,7 @@ impl Request {
         if sim::chance(200) {
             sim::sleep(sim::below(5));
         }
-        if xprt.get().is_trusted {
+        if xprt.is_trusted() {
             xprt.get().flags |= 1 << XPT_PEER_VALID;
         }
         let Some(xid) = word(&call, 0).filter(|_| !sim::chance(serv.get().drops)) else {

@@ -22,6 +22,10 @@ pub const XPT_CACHE_AUTH: u32 = 11;
 pub const XPT_CONG_CTRL: u32 = 14;
 pub const XPT_PEER_VALID: u32 = 16;
 
+/// The port of peers that the program does not validate, and of those that it does.
+pub const STRANGER: u16 = 666;
+pub const FRIEND: u16 = 700;
+
 /// The pages of a request.
 pub(crate) const MAX_PAGES: usize = 259;
 
@@ -61,7 +65,8 @@ pub struct svc_xprt {
     refs: u32,
     pub(crate) running: i32,
     /// The program validates the peer with its first Call.
-    pub(crate) is_trusted: bool,
+    is_trusted: bool,
+    peer: sockaddr,
     pub(crate) has_client: bool,
     pub(crate) bc_xprt: *mut rpc_xprt,
 }
@@ -159,6 +164,7 @@ pub unsafe fn svc_xprt_init(
         refs: 1,
         running: 0,
         is_trusted: sim::chance(768),
+        peer: crate::address(0, 0),
         has_client: false,
         bc_xprt: core::ptr::null_mut(),
     };
@@ -188,7 +194,12 @@ pub unsafe fn xprt_has_others(_: *mut svc_xprt) -> bool {
     true
 }
 
-pub unsafe fn xprt_set_addrs(_: *mut svc_xprt, _: *mut sockaddr, _: *mut sockaddr) {}
+pub unsafe fn xprt_set_addrs(xprt: *mut svc_xprt, _local: *mut sockaddr, peer: *mut sockaddr) {
+    // A listener has none.
+    if let Some(peer) = unsafe { peer.as_ref() } {
+        Ptr(xprt).get().peer = *peer;
+    }
+}
 
 pub unsafe fn serv_maxpages(_: *const svc_xprt) -> u32 {
     MAX_PAGES as u32
@@ -238,6 +249,15 @@ impl Ptr<svc_xprt> {
 
     pub(crate) fn has(self, flag: u32) -> bool {
         self.get().flags & (1 << flag) != 0
+    }
+
+    /// Returns true if the program validates the peer: by its port, or by seed.
+    pub(crate) fn is_trusted(self) -> bool {
+        match crate::port(&self.get().peer) {
+            STRANGER => false,
+            FRIEND => true,
+            _ => self.get().is_trusted,
+        }
     }
 
     fn is_ready(self) -> bool {

@@ -39,8 +39,27 @@ pub fn address6(host: u32, port: u16) -> sockaddr {
     bytes[..2].copy_from_slice(&(AF_INET6 as u16).to_ne_bytes());
     bytes[2..4].copy_from_slice(&port.to_be_bytes());
     bytes[8..10].copy_from_slice(&[0x20, 0x01]);
-    bytes[20..24].copy_from_slice(&host.to_be_bytes());
+    // In the network, as the hosts of a network count as one.
+    bytes[12..16].copy_from_slice(&host.to_be_bytes());
     __kernel_sockaddr_storage(bytes)
+}
+
+/// Returns the GID of RoCE that stands for an address.
+pub fn gid(addr: &sockaddr) -> [u8; 16] {
+    let bytes = &addr.0;
+    let mut gid = [0; 16];
+    if is_ipv6(addr) {
+        gid.copy_from_slice(&bytes[8..24]);
+    } else {
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&bytes[4..8]);
+    }
+    gid
+}
+
+/// Returns the port of an address.
+pub fn port(addr: &sockaddr) -> u16 {
+    u16::from_be_bytes([addr.0[2], addr.0[3]])
 }
 
 fn is_ipv6(addr: &sockaddr) -> bool {
@@ -58,7 +77,7 @@ pub unsafe fn addr_set_scope(_: *mut sockaddr, _: *const crate::rdma_cm_id) {}
 
 pub unsafe fn addr_format(buf: *mut c_char, len: usize, addr: *const sockaddr) -> c_int {
     let bytes = unsafe { (*addr).0 };
-    let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let port = port(unsafe { &*addr });
     let text = match is_ipv6(unsafe { &*addr }) {
         true => format!("[{:x?}]:{port}", &bytes[8..24]),
         false => format!("{}.{}.{}.{}:{port}", bytes[4], bytes[5], bytes[6], bytes[7]),
