@@ -18,6 +18,9 @@ mod stand;
 
 use std::{panic, sync::atomic::Ordering::Relaxed, time::Instant};
 
+#[global_allocator]
+static MEMORY: kernel::sim::Memory = kernel::sim::Memory;
+
 fn main() {
     panic::set_hook(Box::new(|info| {
         let (seed, events) = kernel::sim::story();

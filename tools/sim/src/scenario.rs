@@ -55,6 +55,11 @@ struct Plan {
     callbacks: u64,
     /// An administrator closes connections, and queues of the device fail.
     is_restless: bool,
+    /// The device loses completions, or does not signal them.
+    loses: u64,
+    misses: u64,
+    /// Completion queues stop.
+    stops: bool,
     ending: Ending,
 }
 
@@ -84,6 +89,9 @@ impl Plan {
             drops: fault([0, 0, 20]),
             callbacks: [0, 0, 5, 20][sim::below(4) as usize],
             is_restless: fault([0, 0, 1]) > 0,
+            loses: fault([0, 0, 5]),
+            misses: fault([0, 0, 40]),
+            stops: fault([0, 0, 1]) > 0,
             ending: Ending::ALL[sim::below(4) as usize],
         }
     }
@@ -103,7 +111,18 @@ impl Plan {
     }
 
     fn has_faults(&self) -> bool {
-        self.memory + self.map + self.post + self.drops > 0 || self.is_restless
+        let rates = self.memory + self.map + self.post + self.drops;
+        rates > 0 || self.is_restless || self.keeps_completions()
+    }
+
+    /// Returns true if completions may not arrive.
+    fn keeps_completions(&self) -> bool {
+        self.loses + self.misses > 0 || self.stops
+    }
+
+    /// Returns true if a Call may stay without an answer, so that its peer gives up.
+    fn may_lose(&self) -> bool {
+        self.drops > 0 || self.keeps_completions()
     }
 
     fn instruct(&self, server: Ptr<svc_serv>) {
@@ -137,6 +156,9 @@ pub fn run() {
     let (device, server) = (stand.device, stand.server);
     draw_settings();
     plan.instruct(server);
+    if plan.keeps_completions() {
+        sim::allow(DRAIN);
+    }
 
     let is_ending = Arc::new(AtomicU64::new(0));
     let peers = start_peers(&plan, device, &is_ending);
@@ -189,20 +211,28 @@ fn start_faults(
     is_ending: &Arc<AtomicU64>,
 ) -> shuttle::thread::JoinHandle<()> {
     let (rates, is_restless) = ([plan.memory, plan.map, plan.post], plan.is_restless);
+    let (loses, misses, stops) = (plan.loses, plan.misses, plan.stops);
     let is_ending = is_ending.clone();
     sim::spawn("faults", move || {
         let mut counters = Counters::default();
         while is_ending.load(Relaxed) == 0 {
             sim::set_faults([0; 3]);
+            (device.get().loses, device.get().misses) = (0, 0);
             pause();
             counters.check();
             sim::set_faults(rates);
+            (device.get().loses, device.get().misses) = (loses, misses);
             pause();
+            if let Some(cq) = any(&device.get().cqs).filter(|_| stops && sim::chance(300)) {
+                cq.stop(sim::below(60_000));
+            }
             if is_restless && sim::chance(256) {
                 disturb(device, server);
             }
         }
         sim::set_faults([0; 3]);
+        (device.get().loses, device.get().misses) = (0, 0);
+        device.get().cqs.iter().for_each(|cq| cq.resume());
         server.get().drops = 0;
     })
 }
@@ -234,6 +264,8 @@ fn any<T>(items: &[T]) -> Option<&T> {
     items.get(sim::below(items.len() as u64) as usize)
 }
 
+/// The milliseconds for which the module waits for a queue that completes nothing.
+const DRAIN: u64 = 16_000;
 /// The milliseconds within which a connection is closed whose hardware has failed: a look of the
 /// watchdog, and some time to act.
 const FAILURE: u64 = 2500;
@@ -265,7 +297,7 @@ fn start_peers(
     let start = |(host, manner): (usize, &Manner)| {
         let (manner, calls, host) = (*manner, plan.calls, host as u32 + 1);
         let (is_ending, may_fail) = (is_ending.clone(), plan.has_faults());
-        let (may_lose, patience) = (plan.drops > 0, plan.patience());
+        let (may_lose, patience) = (plan.may_lose(), plan.patience());
         sim::spawn(&format!("peer {host}"), move || {
             for _ in 0..3 {
                 let is_over = || is_ending.load(Relaxed) > 0;

@@ -348,6 +348,8 @@ pub fn add_device(limits: svcrdma_limits) -> Ptr<ib_device> {
         ids: Vec::new(),
         handlers: Vec::new(),
         cqs: Vec::new(),
+        loses: 0,
+        misses: 0,
     });
     registry(|registry| registry.devices.push(device));
     for client in registry(|registry| registry.clients.clone()) {

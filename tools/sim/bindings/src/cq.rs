@@ -48,6 +48,10 @@ pub struct ib_cq {
     handler: Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>,
     entries: usize,
     queue: VecDeque<Done>,
+    /// The worker was told of completions and has not seen all of them.
+    is_signalled: bool,
+    /// The worker handles nothing.
+    is_stopped: bool,
     is_busy: bool,
     is_ending: bool,
     task: Option<JoinHandle<()>>,
@@ -71,6 +75,8 @@ pub unsafe fn ib_alloc_cq(
         handler,
         entries: entries as usize,
         queue: VecDeque::new(),
+        is_signalled: false,
+        is_stopped: false,
         is_busy: false,
         is_ending: false,
         task: None,
@@ -83,36 +89,81 @@ pub unsafe fn ib_alloc_cq(
 impl Ptr<ib_cq> {
     fn run(self) {
         loop {
-            sim::wait(self.0, || {
-                self.get().is_ending || !self.get().queue.is_empty()
-            });
+            sim::wait(self.0, || self.get().is_ending || self.has_work());
             // A completion may be late.
             if sim::chance(32) {
                 sim::sleep(1 + sim::below(8));
             }
+            // All are handled before the queue is freed, unless it has stopped.
+            let is_over = self.get().is_ending && self.get().is_stopped;
             self.get().is_busy = true;
-            let Some(mut done) = self.get().queue.pop_front() else {
+            let next = self.get().queue.pop_front().filter(|_| !is_over);
+            let Some(mut done) = next else {
                 return;
             };
+            self.get().is_signalled = !self.get().queue.is_empty();
             if let Some((qp, number)) = done.send {
                 qp.get().retired = number;
             }
             let cqe = *done.wc.__bindgen_anon_1.wr_cqe;
             let f = unsafe { (*cqe).done }.expect("a work request has a handler");
+            assert!(
+                !sim::is_freed(f as usize),
+                "a completion names memory that is freed"
+            );
             unsafe { f(self.0, &mut done.wc) };
             self.get().is_busy = false;
             sim::wake(self.0);
         }
     }
 
+    fn has_work(self) -> bool {
+        let cq = self.get();
+        cq.is_signalled && !cq.is_stopped && !cq.queue.is_empty()
+    }
+
     pub(crate) fn push(self, done: Done) {
         let cq = self.get();
+        let device = Ptr(cq.device).get();
+        if sim::chance(device.loses) {
+            sim::event(format_args!("a completion is lost"));
+            return;
+        }
         assert!(
             !cq.is_ending,
             "a completion for a completion queue that has ended"
         );
         assert!(cq.queue.len() < cq.entries, "a completion queue overflows");
         cq.queue.push_back(done);
+        if sim::chance(device.misses) {
+            sim::event(format_args!("a completion is not signalled"));
+            return;
+        }
+        self.signal();
+    }
+
+    fn signal(self) {
+        self.get().is_signalled = true;
+        sim::wake(self.0);
+    }
+
+    /// Stops the worker for `millis`. The module is not told.
+    pub fn stop(self, millis: u64) {
+        if self.get().is_stopped {
+            return;
+        }
+        sim::event(format_args!("a completion queue stops for {millis} ms"));
+        self.get().is_stopped = true;
+        sim::keep_freed(true);
+        sim::spawn_short("cq", move || {
+            sim::sleep(millis);
+            self.resume();
+        });
+    }
+
+    /// Lets the worker go on.
+    pub fn resume(self) {
+        self.get().is_stopped = false;
         sim::wake(self.0);
     }
 
@@ -127,12 +178,14 @@ impl Ptr<ib_cq> {
     }
 }
 
-pub unsafe fn poll_cq(_: *mut ib_cq) {}
+pub unsafe fn poll_cq(cq: *mut ib_cq) {
+    Ptr(cq).signal();
+}
 
 /// Waits for what is polled now.
 pub unsafe fn flush_cq(cq: *mut ib_cq) {
     let cq = Ptr(cq);
-    sim::wait(cq.0, || !cq.get().is_busy && cq.get().queue.is_empty());
+    sim::wait(cq.0, || !(cq.get().is_busy || cq.has_work()));
 }
 
 pub unsafe fn ib_free_cq(cq: *mut ib_cq) {

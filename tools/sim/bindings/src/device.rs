@@ -33,6 +33,9 @@ pub struct ib_device {
     pub ids: Vec<Ptr<rdma_cm_id>>,
     pub handlers: Vec<Ptr<ib_event_handler>>,
     pub cqs: Vec<Ptr<ib_cq>>,
+    /// The chances that a completion is lost, and that it is not signalled, in 1024ths.
+    pub loses: u64,
+    pub misses: u64,
 }
 
 pub unsafe fn device_get(_: *mut ib_device) {

@@ -21,12 +21,14 @@ use std::{
 
 mod bounds;
 mod faults;
+mod freed;
 mod locks;
 
 use bounds::Bounds;
-pub use bounds::{closes, note_close, note_dead, within};
+pub use bounds::{allow, closes, note_close, note_dead, within};
 use faults::Faults;
 pub use faults::{fail_nth, fails, has_failed, set_faults, Fault};
+pub use freed::{is_freed, keep_freed, Memory};
 pub use locks::might_sleep;
 pub(crate) use locks::{note_locked, note_unlocked};
 
@@ -128,6 +130,7 @@ impl Scheduler for Random {
 /// Runs `scenario` under `seed`.
 pub fn run(seed: u64, is_tracing: bool, scenario: impl Fn() + Send + Sync + 'static) {
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    keep_freed(false);
     world(|world| {
         *world = World {
             seed,

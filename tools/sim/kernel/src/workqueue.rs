@@ -7,7 +7,8 @@ use core::{cell::Cell, marker::PhantomData};
 use pin_init::PinInit;
 use std::cell::RefCell;
 
-const WORKERS: usize = 3;
+/// More than items that wait for long at a time.
+const WORKERS: usize = 6;
 
 struct Item {
     id: usize,

@@ -16,14 +16,22 @@ pub(super) struct Bounds {
     closes: Vec<u32>,
     /// What has not ended yet, and until when it has to.
     open: BTreeMap<(&'static str, u64), u64>,
+    /// Time that is allowed beside.
+    slack: u64,
 }
 
 impl Bounds {
     /// Returns what should have ended before `now`.
     pub(super) fn exceeded(&self, now: u64) -> Option<(&'static str, u64)> {
         let mut open = self.open.iter();
-        open.find(|(_, until)| **until < now).map(|(what, _)| *what)
+        let is_late = |until: u64| until + self.slack < now;
+        open.find(|(_, until)| is_late(**until)).map(|(what, _)| *what)
     }
+}
+
+/// Allows `millis` more for all that has to end.
+pub fn allow(millis: u64) {
+    world(|world| world.bounds.slack = millis);
 }
 
 fn begin(what: (&'static str, u64), millis: u64) {
