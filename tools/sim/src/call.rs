@@ -2,6 +2,7 @@
 
 //! Calls of all forms.
 
+use crate::compound::{self, Compound};
 use bindings::{
     bytes_of,
     link::{Link, Region},
@@ -20,14 +21,23 @@ pub enum Form {
     Read,
     /// The whole results are in a Reply chunk.
     LongReply,
+    /// A Call of NFS 4 with several results.
+    Compound,
 }
 
 impl Form {
-    pub const ALL: [Self; 4] = [Self::Inline, Self::Write, Self::Read, Self::LongReply];
+    pub const ALL: [Self; 5] = [
+        Self::Inline,
+        Self::Write,
+        Self::Read,
+        Self::LongReply,
+        Self::Compound,
+    ];
 
     fn draw() -> Self {
-        use Form::{Inline, LongReply, Read, Write};
-        [Inline, Write, Write, Read, Read, LongReply][sim::below(6) as usize]
+        use Form::{Compound, Inline, LongReply, Read, Write};
+        let forms = [Inline, Write, Write, Read, Read, LongReply, Compound];
+        forms[sim::below(7) as usize]
     }
 
     /// Draws the lengths of the data that are sent and that are asked for.
@@ -40,6 +50,7 @@ impl Form {
             Self::Write => (size(7 + u64::from(sim::chance(256))).max(1024), 0),
             Self::Read => (0, size(7)),
             Self::LongReply => (0, size(6).max(5000)),
+            Self::Compound => (0, 0),
         }
     }
 }
@@ -53,6 +64,7 @@ pub struct Call {
     pub is_changed: bool,
     /// The keys of its Read chunk, its Write chunk and its Reply chunk.
     keys: [Option<u32>; 3],
+    pub compound: Option<Compound>,
 }
 
 impl Call {
@@ -62,6 +74,9 @@ impl Call {
     }
 
     pub fn new(link: Ptr<Link>, xid: u32, form: Form) -> (Self, Vec<u8>) {
+        if form == Form::Compound {
+            return compound::draw(link, xid);
+        }
         let (sent, wanted) = form.lens();
         Self::sized(link, xid, form, sent, wanted)
     }
@@ -95,14 +110,19 @@ impl Call {
         }
         rpc.resize(padded(rpc.len()), 0);
         message.extend_from_slice(&rpc);
-        let call = Self {
+        (Self::waiting(tag, wanted, keys), message)
+    }
+
+    /// Returns a Call with these keys, which waits from now on.
+    pub fn waiting(tag: u32, wanted: usize, keys: [Option<u32>; 3]) -> Self {
+        Self {
             tag,
             wanted,
             since: sim::now(),
             is_changed: false,
             keys,
-        };
-        (call, message)
+            compound: None,
+        }
     }
 
     /// Returns the memory of the chunks, which is not valid any more.
@@ -111,15 +131,18 @@ impl Call {
     }
 
     pub fn invalidate(self, link: &mut Link) {
+        if let Some(compound) = &self.compound {
+            compound.take_regions(link);
+        }
         drop(self.take_regions(link));
     }
 }
 
-fn padded(len: usize) -> usize {
+pub fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
-fn push(message: &mut Vec<u8>, words: &[u32]) {
+pub fn push(message: &mut Vec<u8>, words: &[u32]) {
     message.extend(bindings::words(words));
 }
 
@@ -135,7 +158,7 @@ fn push_lists(
 ) -> [Option<u32>; 3] {
     let mut keys = [None; 3];
     match form {
-        Form::Inline => push(message, &[0, 0, 0]),
+        Form::Inline | Form::Compound => push(message, &[0, 0, 0]),
         Form::Write => {
             let data = bytes_of(tag, sent);
             keys[0] = Some(push_reads(link, message, position, data));
@@ -155,7 +178,7 @@ fn push_lists(
 }
 
 /// Adds a Read chunk, in some segments of one region.
-fn push_reads(link: Ptr<Link>, message: &mut Vec<u8>, position: u32, bytes: Vec<u8>) -> u32 {
+pub fn push_reads(link: Ptr<Link>, message: &mut Vec<u8>, position: u32, bytes: Vec<u8>) -> u32 {
     let addr = 0x7000 + sim::below(5000);
     let (len, mut at) = (bytes.len(), 0);
     let key = link.get().register(Region {
@@ -177,7 +200,7 @@ fn push_reads(link: Ptr<Link>, message: &mut Vec<u8>, position: u32, bytes: Vec<
 }
 
 /// Adds a chunk that the server writes to, in up to two segments.
-fn push_chunk(link: Ptr<Link>, message: &mut Vec<u8>, len: usize) -> u32 {
+pub fn push_chunk(link: Ptr<Link>, message: &mut Vec<u8>, len: usize) -> u32 {
     let addr = 0x9000 + sim::below(5000);
     let key = link.get().register(Region {
         addr,

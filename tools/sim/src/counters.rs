@@ -2,7 +2,7 @@
 
 //! The module's counters, none of which runs backwards.
 
-use bindings::read_counters;
+use bindings::{init_net, read_counters};
 use std::collections::BTreeMap;
 
 /// The numbers of present objects, which fall again.
@@ -20,7 +20,7 @@ pub struct Counters(BTreeMap<String, Vec<i64>>);
 impl Counters {
     /// Reads the counters again, and compares them.
     pub fn check(&mut self) {
-        for (name, values) in read_counters() {
+        for (name, values) in read_counters(init_net()) {
             if let Some(before) = self.0.get(&name).filter(|_| !PRESENT.contains(&&*name)) {
                 let is_less = before.iter().zip(&values).any(|(before, now)| before > now);
                 assert!(!is_less, "{name} runs backwards: {before:?}, {values:?}");

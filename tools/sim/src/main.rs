@@ -6,10 +6,12 @@
 
 mod call;
 mod callback;
+mod compound;
 mod counters;
 mod example;
 mod malformed;
 mod manner;
+mod namespaces;
 mod peer;
 mod scenario;
 mod shares;
@@ -45,6 +47,7 @@ fn main() {
 fn run_any() {
     match kernel::sim::below(16) {
         0 => shares::run(),
+        1 => namespaces::run(),
         _ => scenario::run(),
     }
 }

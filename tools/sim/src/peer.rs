@@ -7,7 +7,7 @@ use crate::{
     callback, malformed,
     manner::Manner,
 };
-use bindings::{address, address6, bytes_of, connect, ib_device, link::Link, Ptr};
+use bindings::{address, address6, bytes_of, connect, ib_device, init_net, link::Link, net, Ptr};
 use kernel::sim;
 use std::collections::BTreeMap;
 
@@ -51,11 +51,13 @@ impl Words<'_> {
 impl Peer {
     /// Connects a peer with the address `host`. Returns None if the server refuses.
     pub fn connect(device: Ptr<ib_device>, host: u32, manner: Manner) -> Option<Self> {
-        Self::connect_from(device, host, 1024, manner)
+        Self::connect_from(init_net(), device, host, 1024, manner)
     }
 
-    /// Connects a peer with the address `host` and `port`, as [`Self::connect`].
+    /// Connects a peer with the address `host` and `port` to the server of `net`, as
+    /// [`Self::connect`].
     pub fn connect_from(
+        net: *mut net,
         device: Ptr<ib_device>,
         host: u32,
         port: u16,
@@ -69,7 +71,7 @@ impl Peer {
         let invalidation = sim::below(2) as u8;
         let private = [0xf6, 0xab, 0x0e, 0x18, 1, invalidation, 3, 3];
         let private = &private[..[8, 8, 0][sim::below(3) as usize]];
-        let link = connect(device, addr, private, |link| {
+        let link = connect(net, device, addr, private, |link| {
             link.get().receives = callback::RECEIVES;
             link.get().is_slow = manner == Manner::Slow;
             if manner == Manner::Fleeting {
@@ -274,7 +276,7 @@ impl Peer {
         assert!(kind < 2, "an error for a Call that is correct");
         let waited = sim::now() - call.since;
         let (written, replied) = lists(&mut words);
-        self.check(xid, call, words.0, written, replied);
+        self.check(xid, call, words.0, &written, replied);
         self.check_grant();
         self.check_wait(waited);
         self.answered += 1;
@@ -284,19 +286,29 @@ impl Peer {
     fn check_grant(&self) {
         let more = self.credits.saturating_sub(self.calls.len());
         assert!(
-            !self.manner.is_correct() || self.may_lose || self.link.has_ended() || self.link.posted() >= more,
+            !self.manner.is_correct()
+                || self.may_lose
+                || self.link.has_ended()
+                || self.link.posted() >= more,
             "{more} more Calls are granted, but {} Receives are posted",
             self.link.posted()
         );
     }
 
     /// Checks the results of a Call.
-    fn check(&self, xid: u32, call: Call, inline: &[u8], written: usize, replied: usize) {
+    fn check(&self, xid: u32, mut call: Call, inline: &[u8], written: &[usize], replied: usize) {
         let (tag, wanted) = (call.tag, call.wanted);
+        let compound = call.compound.take();
         let [_, write, reply] = call.take_regions(self.link.get());
         let mut message = inline.to_vec();
         if let (Some(reply), true) = (&reply, replied > 0) {
             message = reply.bytes[..replied].to_vec();
+        }
+        if let Some(compound) = compound {
+            let regions = compound.take_regions(self.link.get());
+            let head = bindings::words(&[xid, 1, 0, 0, 0, 0, tag]);
+            assert!(message.starts_with(&head), "the results' head");
+            return compound.check(tag, &message, &regions, written);
         }
         let mut words = Words(&message);
         let head: Vec<u32> = (0..8).map(|_| words.next()).collect();
@@ -306,7 +318,7 @@ impl Peer {
             "the results' head"
         );
         let data = match &write {
-            Some(write) => &write.bytes[..written],
+            Some(write) => &write.bytes[..written.iter().sum()],
             None => &words.0[..wanted],
         };
         assert!(
@@ -337,8 +349,8 @@ fn vanish_soon(link: Ptr<Link>) {
     });
 }
 
-/// Takes the lists off a Reply, and returns the bytes of its Write chunk and of its Reply chunk.
-fn lists(words: &mut Words<'_>) -> (usize, usize) {
+/// Takes the lists off a Reply, and returns the bytes of each Write chunk and of the Reply chunk.
+fn lists(words: &mut Words<'_>) -> (Vec<usize>, usize) {
     assert_eq!(words.next(), 0, "a Reply has no Read list");
     let chunk = |words: &mut Words<'_>| {
         let mut len = 0;
@@ -350,9 +362,9 @@ fn lists(words: &mut Words<'_>) -> (usize, usize) {
         }
         len
     };
-    let mut written = 0;
+    let mut written = Vec::new();
     while words.next() != 0 {
-        written += chunk(words);
+        written.push(chunk(words));
     }
     let replied = if words.next() != 0 { chunk(words) } else { 0 };
     (written, replied)

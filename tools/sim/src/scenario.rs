@@ -10,7 +10,8 @@ use crate::{
     stand::{check_idle, check_last_peer, remove, Stand},
 };
 use bindings::{
-    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, link::Link, report, svc_serv, svcrdma_limits, Ptr,
+    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, link::Link, report, svc_serv, svcrdma_limits,
+    Ptr,
 };
 use kernel::sim;
 use std::sync::{
@@ -88,7 +89,7 @@ impl Plan {
             defers: fault([20, 200, 600]),
             drops: fault([0, 0, 20]),
             callbacks: [0, 0, 5, 20][sim::below(4) as usize],
-            is_restless: fault([0, 0, 1]) > 0,
+            is_restless: fault([0, 1, 1]) > 0,
             loses: fault([0, 0, 5]),
             misses: fault([0, 0, 40]),
             stops: fault([0, 0, 1]) > 0,
@@ -226,7 +227,7 @@ fn start_faults(
             if let Some(cq) = any(&device.get().cqs).filter(|_| stops && sim::chance(300)) {
                 cq.stop(sim::below(60_000));
             }
-            if is_restless && sim::chance(256) {
+            if is_restless && sim::chance(600) {
                 disturb(device, server);
             }
         }

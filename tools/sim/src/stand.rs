@@ -7,7 +7,9 @@ use crate::{
     manner::Manner,
     peer::{Peer, SHORT},
 };
-use bindings::{add_device, address, ib_device, remove_device, svc_serv, svcrdma_limits, Ptr};
+use bindings::{
+    add_device, address, ib_device, init_net, remove_device, svc_serv, svcrdma_limits, Ptr,
+};
 use core::{any::Any, ffi::c_int};
 use kernel::sim;
 use shuttle::thread::JoinHandle;
@@ -63,7 +65,7 @@ impl Stand {
         Self {
             module,
             device: add_device(limits),
-            server: Ptr::server(),
+            server: Ptr::server(init_net()),
             threads: Vec::new(),
         }
     }
@@ -103,7 +105,7 @@ pub fn remove(device: Ptr<ib_device>) {
 }
 
 /// The callbacks that the last peer has to answer: more than sunrpc has slots.
-const CALLBACKS: u64 = 20;
+const CALLBACKS: u64 = 40;
 
 /// After the faults, whatever they were, a new peer is served, and answers callbacks. Returns the
 /// number of its Calls.
@@ -120,9 +122,9 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
         "the connection of the last peer was closed"
     );
     // Each Reply lets the server make more callbacks.
-    for _ in 0..CALLBACKS {
+    for _ in 0..30 {
         peer.make(Form::Inline);
-        peer.listen(100, has_called_back);
+        peer.listen(50, has_called_back);
     }
     assert!(has_called_back(), "callbacks are not answered");
     peer.close();

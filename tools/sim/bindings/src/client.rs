@@ -168,7 +168,7 @@ fn new_channel(xprt: Ptr<svc_xprt>) -> Option<Ptr<rpc_xprt>> {
     let setup = unsafe { (*BACKCHANNEL.get()).setup }.expect("the function is there");
     let mut address = crate::address(0, 0);
     let mut args = xprt_create {
-        net: crate::init_net(),
+        net: xprt.get().xpt_net,
         srcaddr: &mut address,
         bc_xprt: xprt.0,
     };

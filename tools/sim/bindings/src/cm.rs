@@ -60,6 +60,7 @@ pub struct rdma_route {
 type Handler = unsafe extern "C" fn(*mut rdma_cm_id, *mut rdma_cm_event) -> c_int;
 
 pub struct rdma_cm_id {
+    net: *mut net,
     pub context: *mut c_void,
     pub event_handler: Option<Handler>,
     pub device: *mut ib_device,
@@ -90,9 +91,10 @@ pub fn reset_registry() {
     registry(|registry| *registry = Registry::default());
 }
 
-fn new_id(handler: Option<Handler>, context: *mut c_void) -> Ptr<rdma_cm_id> {
+fn new_id(net: *mut net, handler: Option<Handler>, context: *mut c_void) -> Ptr<rdma_cm_id> {
     sim::count("cm id", 1);
     let id = Ptr::new(rdma_cm_id {
+        net,
         context,
         event_handler: handler,
         device: core::ptr::null_mut(),
@@ -150,21 +152,23 @@ pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
     });
 }
 
-/// Connects `peer`; `begin` gets the connection before the server learns of it. Returns the
+/// Connects `peer` to the listener of `net`; `begin` gets the connection before the server learns of it. Returns the
 /// connection, or None if it is refused.
 pub fn connect(
+    net: *mut net,
     device: Ptr<ib_device>,
     peer: sockaddr,
     private: &[u8],
     begin: impl FnOnce(Ptr<Link>),
 ) -> Option<Ptr<Link>> {
-    let listener = registry(|registry| registry.listeners.first().copied())?;
+    let is_of = |id: &&Ptr<rdma_cm_id>| id.get().net == net;
+    let listener = registry(|registry| registry.listeners.iter().find(is_of).copied())?;
     lock_handler(listener);
     if listener.get().is_destroyed {
         unlock_handler(listener);
         return None;
     }
-    let id = new_id(listener.get().event_handler, listener.get().context);
+    let id = new_id(net, listener.get().event_handler, listener.get().context);
     let link = id.get().link;
     let path = sa_path_rec {
         dgid: crate::gid(&peer),
@@ -201,7 +205,7 @@ pub fn connect(
 }
 
 pub unsafe fn rdma_create_id(
-    _: *mut net,
+    net: *mut net,
     handler: Option<Handler>,
     context: *mut c_void,
     _name: *const c_char,
@@ -210,7 +214,7 @@ pub unsafe fn rdma_create_id(
     if sim::fails(Fault::Memory) {
         return kernel::error::code::ENOMEM.to_ptr();
     }
-    new_id(handler, context).0
+    new_id(net, handler, context).0
 }
 
 pub unsafe fn rdma_set_afonly(_: *mut rdma_cm_id, _: c_int) -> c_int {

@@ -37,6 +37,9 @@ impl Deferred {
             sim::sleep(sim::below(3000));
             let xprt = self.xprt;
             if xprt.has(XPT_DEAD) || sim::chance(8 * serv.get().drops) {
+                if crate::compound::is_nfs4(&self.args) {
+                    xprt.expect_close();
+                }
                 self.end();
                 return;
             }

@@ -16,6 +16,7 @@
 pub mod callback;
 mod client;
 pub mod cm;
+pub mod compound;
 pub mod cq;
 mod defer;
 pub mod device;
@@ -30,6 +31,7 @@ pub mod verbs;
 
 pub use callback::*;
 pub use cm::*;
+pub use compound::*;
 pub use cq::*;
 pub use device::*;
 pub use kernel::bindings::*;

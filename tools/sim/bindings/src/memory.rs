@@ -108,6 +108,10 @@ pub unsafe fn exchange_pages(pages: *mut *mut page, slots: *mut *mut page, count
 
 fn map(page: *mut page, direction: c_int) -> u64 {
     unsafe { (*page).mapped += 1 };
+    if direction == FROM_DEVICE {
+        // What the processor has written before may be lost.
+        unsafe { (*page).data.fill(0xc3) };
+    }
     sim::count("mapping", 1);
     MAPPINGS.with(|mappings| {
         let (next, mappings) = &mut *mappings.borrow_mut();

@@ -3,12 +3,15 @@
 //! The threads of nfsd, and a program that checks the arguments of each Call.
 
 use crate::{
+    compound::compound_of,
+    compound::is_nfs4,
     defer::{release, Deferred},
-    get_page, page, page_address, put_page, sockaddr,
+    get_page, net, page, page_address, put_page, sockaddr,
     svc::*,
     Ptr, PAGE,
 };
 use kernel::{ffi::c_int, sim};
+use std::collections::VecDeque;
 
 /// Returns the byte at `at` of the program's result for a Call with `tag`.
 pub fn pattern(tag: u32, at: usize) -> u8 {
@@ -24,26 +27,37 @@ pub fn bytes_of(tag: u32, len: usize) -> Vec<u8> {
 /// The status with which sunrpc answers a Call that it cannot decode.
 pub const GARBAGE_ARGS: u32 = 4;
 /// The most bytes that the program returns.
-const MAX_RESULT: usize = 1 << 17;
+pub(crate) const MAX_RESULT: usize = 1 << 17;
 
 /// A request that was not received is not processed.
-struct Request {
+pub(crate) struct Request {
     rqst: Ptr<svc_rqst>,
     pages: Vec<*mut page>,
-    respages: Vec<*mut page>,
+    pub(crate) respages: Vec<*mut page>,
 }
 
 impl Ptr<svc_serv> {
     /// Makes a server.
-    pub fn server() -> Self {
-        Self::new(svc_serv::default())
+    pub fn server(net: *mut net) -> Self {
+        Self::new(svc_serv {
+            net,
+            xprts: Vec::new(),
+            ready: VecDeque::new(),
+            is_ending: false,
+            deferred: Vec::new(),
+            drops: 0,
+            defers: 0,
+            keeps: 0,
+            callbacks: 0,
+            called_back: 0,
+        })
     }
 
     /// Makes the listener.
     pub fn listen(self, mut addr: sockaddr) -> Result<(), c_int> {
         let class = CLASS.with(|class| *class.borrow()).ok_or(-97)?;
         let create = unsafe { (*class.get().xcl_ops).xpo_create }.expect("the operation is there");
-        let xprt = unsafe { create(self.0, crate::init_net(), &mut addr, 16, 0) };
+        let xprt = unsafe { create(self.0, self.get().net, &mut addr, 16, 0) };
         if (-4095..0).contains(&(xprt as isize)) {
             return Err(xprt as isize as c_int);
         }
@@ -253,12 +267,18 @@ impl Request {
         }
         let Some(xid) = word(&call, 0).filter(|_| !sim::chance(serv.get().drops)) else {
             sim::event(format_args!("nfsd: dropped"));
+            if is_nfs4(&call) {
+                xprt.expect_close();
+            }
             return;
         };
         serv.call_back(xprt);
-        match results_for(&call) {
-            Some((tag, wanted)) => self.answer(serv, xid, tag, wanted),
-            None => self.refuse(xid),
+        let version = word(&call, 16).unwrap_or(0);
+        self.rqst.get().rq_vers = version;
+        match (version, results_for(&call), compound_of(&call)) {
+            (4, _, Some((tag, lens))) => self.answer_compound(serv, xid, tag, &lens),
+            (3, Some((tag, wanted)), _) => self.answer(serv, xid, tag, wanted),
+            _ => self.refuse(xid),
         }
         let send = xprt.ops().xpo_sendto.expect("the operation is there");
         unsafe { send(self.rqst.0) };
@@ -276,7 +296,7 @@ impl Request {
     }
 
     /// Copies `bytes` to the first page of the results.
-    fn head(&self, bytes: &[u8]) -> kvec {
+    pub(crate) fn head(&self, bytes: &[u8]) -> kvec {
         let head = unsafe { page_address(self.respages[0]).cast::<u8>() };
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), head, bytes.len()) };
         kvec {
@@ -289,49 +309,59 @@ impl Request {
         let head = self.head(&words(&[xid, 1, 0, 0, 0, 0, tag, len as u32]));
         let base = sim::below(PAGE as u64 / 4) as usize * 4;
         let used = 1 + (len > 0).then(|| (base + len).div_ceil(PAGE)).unwrap_or(0);
-        for (i, byte) in bytes_of(tag, len).into_iter().enumerate() {
-            let at = base + i;
-            let page = unsafe { page_address(self.respages[1 + at / PAGE]).cast::<u8>() };
-            unsafe { *page.add(at % PAGE) = byte };
-        }
+        self.fill(base, &bytes_of(tag, len));
         if sim::chance(serv.get().keeps) {
             // Spliced pages stay in the page cache.
             self.respages[1..used].iter().copied().for_each(keep_page);
         }
-        self.set_results(head, base, len, used);
+        self.set_results(head, base, len, &[0; 3][..len.wrapping_neg() % 4]);
+        if len > 0 {
+            self.mark(head.iov_len, len);
+        }
     }
 
-    fn set_results(&mut self, head: kvec, base: usize, len: usize, used: usize) {
+    /// Copies `bytes` to the pages of the results, from `base` on.
+    pub(crate) fn fill(&mut self, base: usize, bytes: &[u8]) {
+        for (i, byte) in bytes.iter().enumerate() {
+            let at = base + i;
+            let page = unsafe { page_address(self.respages[1 + at / PAGE]).cast::<u8>() };
+            unsafe { *page.add(at % PAGE) = *byte };
+        }
+    }
+
+    /// Marks a result that may be reduced.
+    pub(crate) fn mark(&self, at: usize, len: usize) {
+        let xprt = Ptr(self.rqst.get().rq_xprt);
+        let mark = xprt.ops().xpo_result_payload;
+        let mark = mark.expect("the operation is there");
+        unsafe { mark(self.rqst.0, at as u32, len as u32) };
+    }
+
+    /// Sets the results: the head, `len` bytes of the pages from `base` on, and the tail.
+    pub(crate) fn set_results(&mut self, head: kvec, base: usize, len: usize, tail: &[u8]) {
         let rqst = self.rqst.get();
-        let (pad, tail) = (
-            len.wrapping_neg() % 4,
-            head.iov_base.cast::<u8>().wrapping_add(head.iov_len),
-        );
-        unsafe { core::ptr::write_bytes(tail, 0, pad) };
+        let used = 1 + (len > 0).then(|| (base + len).div_ceil(PAGE)).unwrap_or(0);
+        // The tail is in the page of the head.
+        let end = head.iov_base.cast::<u8>().wrapping_add(head.iov_len);
+        unsafe { core::ptr::copy_nonoverlapping(tail.as_ptr(), end, tail.len()) };
         rqst.rq_next_page = rqst.rq_respages.wrapping_add(used);
         rqst.rq_res = xdr_buf {
             head: [head],
             tail: [kvec {
-                iov_base: tail.cast(),
-                iov_len: pad,
+                iov_base: end.cast(),
+                iov_len: tail.len(),
             }],
             pages: rqst.rq_respages.wrapping_add(1),
             page_base: base as u32,
             page_len: len as u32,
             buflen: PAGE as u32,
-            len: (head.iov_len + len + pad) as u32,
+            len: (head.iov_len + len + tail.len()) as u32,
         };
-        if len > 0 {
-            let xprt = Ptr(rqst.rq_xprt);
-            let mark = xprt.ops().xpo_result_payload;
-            let mark = mark.expect("the operation is there");
-            unsafe { mark(self.rqst.0, head.iov_len as u32, len as u32) };
-        }
     }
 }
 
 /// Keeps a page for a while, as the page cache does. Nobody may write to it.
-fn keep_page(page: *mut page) {
+pub(crate) fn keep_page(page: *mut page) {
     let page = Ptr(page);
     unsafe { get_page(page.0) };
     let before = Box::new(bytes_in(page));
@@ -349,7 +379,7 @@ fn bytes_in(page: Ptr<page>) -> [u8; PAGE] {
     unsafe { *page_address(page.0).cast() }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;
     Some(u32::from_be_bytes(*word))
 }

@@ -118,8 +118,8 @@ pub struct svc_rqst {
 }
 
 /// A server: its transports and threads.
-#[derive(Default)]
 pub struct svc_serv {
+    pub(crate) net: *mut net,
     pub(crate) xprts: Vec<Ptr<svc_xprt>>,
     pub(crate) ready: VecDeque<Ptr<svc_xprt>>,
     pub(crate) is_ending: bool,
@@ -285,6 +285,21 @@ impl Ptr<svc_xprt> {
             let free = self.ops().xpo_free.expect("the operation is there");
             unsafe { free(self.0) };
         }
+    }
+
+    /// A Call of NFS 4 is dropped, which its client does not repeat over the same connection: the
+    /// module has to close that at its next look.
+    pub(crate) fn expect_close(self) {
+        self.hold();
+        sim::spawn_short("expectation", move || {
+            let is_closed = || self.has(XPT_CLOSE) || self.has(XPT_DEAD);
+            sim::sleep(2500);
+            assert!(
+                is_closed(),
+                "a dropped Call of NFS 4 leaves its connection open"
+            );
+            self.put();
+        });
     }
 
     pub(crate) fn close(self) {

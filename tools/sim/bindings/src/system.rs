@@ -110,20 +110,34 @@ pub unsafe fn get_random_u64() -> u64 {
     sim::below(u64::MAX)
 }
 
-// Network namespaces: there is one.
+// Network namespaces: the initial one, and another one.
 
 pub struct net {
     generic: Cell<*mut c_void>,
 }
 
 thread_local! {
-    static NET: net = const { net { generic: Cell::new(core::ptr::null_mut()) } };
-    static TABLES: RefCell<HashMap<String, *mut ctl_table>> = RefCell::default();
+    static NETS: [net; 2] = const {
+        [net { generic: Cell::new(core::ptr::null_mut()) }, net { generic: Cell::new(core::ptr::null_mut()) }]
+    };
+    /// The operations of the module, and the namespaces that it knows.
+    static PERNET: RefCell<Option<(crate::Ptr<pernet_operations>, Vec<*mut net>)>> = const { RefCell::new(None) };
+    static TABLES: RefCell<HashMap<(*mut net, String), *mut ctl_table>> = RefCell::default();
 }
 
-/// Returns the namespace.
+/// Returns the initial namespace.
 pub fn init_net() -> *mut net {
-    NET.with(|net| core::ptr::from_ref(net).cast_mut())
+    NETS.with(|nets| core::ptr::from_ref(&nets[0]).cast_mut())
+}
+
+/// Returns the other namespace.
+pub fn other_net() -> *mut net {
+    NETS.with(|nets| core::ptr::from_ref(&nets[1]).cast_mut())
+}
+
+/// Ends the other namespace, which has no transports any more.
+pub fn end_other_net() {
+    end_net(other_net());
 }
 
 pub unsafe fn net_initial() -> *mut net {
@@ -140,12 +154,37 @@ pub struct pernet_operations {
 }
 
 pub unsafe fn register_pernet_subsys(ops: *mut pernet_operations) -> c_int {
-    unsafe { (*ops).init.map_or(0, |init| init(init_net())) }
+    let ops = crate::Ptr(ops);
+    PERNET.with(|pernet| *pernet.borrow_mut() = Some((ops, Vec::new())));
+    for net in [init_net(), other_net()] {
+        let result = unsafe { ops.get().init.map_or(0, |init| init(net)) };
+        if result != 0 {
+            unsafe { unregister_pernet_subsys(ops.0) };
+            return result;
+        }
+        PERNET.with(|pernet| {
+            let mut pernet = pernet.borrow_mut();
+            pernet.as_mut().map(|(_, nets)| nets.push(net))
+        });
+    }
+    0
 }
 
-pub unsafe fn unregister_pernet_subsys(ops: *mut pernet_operations) {
-    if let Some(exit) = unsafe { (*ops).exit } {
-        unsafe { exit(init_net()) };
+pub unsafe fn unregister_pernet_subsys(_: *mut pernet_operations) {
+    end_other_net();
+    end_net(init_net());
+}
+
+fn end_net(net: *mut net) {
+    let exit = PERNET.with(|pernet| {
+        let mut pernet = pernet.borrow_mut();
+        let (ops, nets) = pernet.as_mut()?;
+        let at = nets.iter().position(|one| *one == net)?;
+        nets.remove(at);
+        ops.get().exit
+    });
+    if let Some(exit) = exit {
+        unsafe { exit(net) };
     }
 }
 
@@ -154,19 +193,22 @@ pub unsafe fn net_generic(net: *const net, _: u32) -> *mut c_void {
 }
 
 pub unsafe fn net_get(_: *mut net) {
-    sim::count("reference to the namespace", 1);
+    sim::count("reference to a namespace", 1);
 }
 
 pub unsafe fn net_put(_: *mut net) {
-    sim::count("reference to the namespace", -1);
+    sim::count("reference to a namespace", -1);
 }
 
-pub unsafe fn net_is_initial(_: *const net) -> bool {
-    true
+pub unsafe fn net_is_initial(net: *const net) -> bool {
+    core::ptr::eq(net, init_net())
 }
 
-pub unsafe fn net_number(_: *const net) -> u32 {
-    1
+pub unsafe fn net_number(net: *const net) -> u32 {
+    match core::ptr::eq(net, init_net()) {
+        true => 1,
+        false => 2,
+    }
 }
 
 // sysctl
@@ -190,10 +232,11 @@ type proc_handler = unsafe extern "C" fn(
     *mut kernel::bindings::loff_t,
 ) -> c_int;
 
-pub struct ctl_table_header;
+/// The namespace of a table.
+pub struct ctl_table_header(*mut net);
 
 pub unsafe fn register_net_sysctl_sz(
-    _: *mut net,
+    net: *mut net,
     _path: *const c_char,
     table: *mut ctl_table,
     count: usize,
@@ -203,28 +246,31 @@ pub unsafe fn register_net_sysctl_sz(
         let entry = unsafe { table.add(i) };
         let name = unsafe { CStr::from_ptr((*entry).procname.cast()) };
         let name = name.to_str().expect("a name is text").to_string();
-        TABLES.with(|tables| tables.borrow_mut().insert(name, entry));
+        TABLES.with(|tables| tables.borrow_mut().insert((net, name), entry));
     }
-    core::ptr::dangling_mut()
+    Box::into_raw(Box::new(ctl_table_header(net)))
 }
 
-pub unsafe fn unregister_net_sysctl_table(_: *mut ctl_table_header) {
+pub unsafe fn unregister_net_sysctl_table(header: *mut ctl_table_header) {
     sim::count("sysctl table", -1);
-    TABLES.with(|tables| tables.borrow_mut().clear());
+    let ctl_table_header(net) = *unsafe { Box::from_raw(header) };
+    TABLES.with(|tables| tables.borrow_mut().retain(|(of, _), _| *of != net));
 }
 
 /// Sets one of the module's settings.
 pub fn set(name: &str, value: i64) {
-    let entry = TABLES.with(|tables| tables.borrow().get(name).copied());
+    let key = (init_net(), name.to_string());
+    let entry = TABLES.with(|tables| tables.borrow().get(&key).copied());
     let entry = entry.expect("the module has the setting");
     unsafe { *(*entry).data.cast() = value };
 }
 
-/// Reads the files of all counters.
-pub fn read_counters() -> Vec<(String, Vec<i64>)> {
+/// Reads the files of all counters of a namespace.
+pub fn read_counters(net: *mut net) -> Vec<(String, Vec<i64>)> {
     let entries: Vec<_> = TABLES.with(|tables| {
         let tables = tables.borrow();
-        let tables = tables.iter().map(|(name, entry)| (name.clone(), *entry));
+        let tables = tables.iter().filter(|((of, _), _)| *of == net);
+        let tables = tables.map(|((_, name), entry)| (name.clone(), *entry));
         tables.collect()
     });
     let is_counter =

@@ -25,7 +25,8 @@ impl Bounds {
     pub(super) fn exceeded(&self, now: u64) -> Option<(&'static str, u64)> {
         let mut open = self.open.iter();
         let is_late = |until: u64| until + self.slack < now;
-        open.find(|(_, until)| is_late(**until)).map(|(what, _)| *what)
+        open.find(|(_, until)| is_late(**until))
+            .map(|(what, _)| *what)
     }
 }
 
