@@ -4,6 +4,7 @@
 //! repeat one with its whole time line; `svcrdma-sim failures` for all single failures; or
 //! `svcrdma-sim example FIRST COUNT` for the scenario of the documentation.
 
+mod admin;
 mod call;
 mod callback;
 mod compound;

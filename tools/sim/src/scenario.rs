@@ -87,7 +87,7 @@ impl Plan {
             post: fault([0, 1, 5]),
             keeps: sim::below(2) * 300,
             defers: fault([20, 200, 600]),
-            drops: fault([0, 0, 20]),
+            drops: fault([0, 20, 100]),
             callbacks: [0, 0, 5, 20][sim::below(4) as usize],
             is_restless: fault([0, 1, 1]) > 0,
             loses: fault([0, 0, 5]),

@@ -3,6 +3,7 @@
 //! The stand of a run: the loaded module, a device, and a server that listens.
 
 use crate::{
+    admin::check_files,
     call::Form,
     manner::Manner,
     peer::{Peer, SHORT},
@@ -105,7 +106,7 @@ pub fn remove(device: Ptr<ib_device>) {
 }
 
 /// The callbacks that the last peer has to answer: more than sunrpc has slots.
-const CALLBACKS: u64 = 40;
+const CALLBACKS: u64 = 20;
 
 /// After the faults, whatever they were, a new peer is served, and answers callbacks. Returns the
 /// number of its Calls.
@@ -121,12 +122,14 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
         peer.run(calls),
         "the connection of the last peer was closed"
     );
-    // Each Reply lets the server make more callbacks.
-    for _ in 0..30 {
+    // Each Reply lets the server make more callbacks. After one that is refused it pauses.
+    let end = sim::now() + 200_000;
+    while !has_called_back() && sim::now() < end {
         peer.make(Form::Inline);
-        peer.listen(50, has_called_back);
+        peer.listen(100, has_called_back);
     }
     assert!(has_called_back(), "callbacks are not answered");
+    check_files();
     peer.close();
     peer.answered
 }

@@ -152,6 +152,13 @@ pub fn deliver_event(id: Ptr<rdma_cm_id>, event: u32) {
     });
 }
 
+/// Tells all listeners that their address has changed.
+pub fn lose_address() {
+    for id in registry(|registry| registry.listeners.clone()) {
+        deliver_event(id, rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE);
+    }
+}
+
 /// Connects `peer` to the listener of `net`; `begin` gets the connection before the server learns of it. Returns the
 /// connection, or None if it is refused.
 pub fn connect(
