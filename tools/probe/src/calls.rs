@@ -63,6 +63,8 @@ pub(crate) struct Calls {
     pub(crate) mix: Mix,
     /// Bytes of a READ or WRITE.
     pub(crate) size: u32,
+    /// Segments of the chunk of a READ or WRITE, at least 1.
+    pub(crate) segments: u32,
     pub(crate) file: String,
     /// The most Calls in flight, from 1 to [`MOST`].
     pub(crate) depth: u32,
@@ -149,6 +151,7 @@ impl Calls {
         Self {
             mix: Mix::of(Kind::Null),
             size: 0,
+            segments: 1,
             file: String::new(),
             depth,
             patience: crate::peer::PATIENCE,
@@ -260,11 +263,7 @@ impl<'a> Line<'a> {
         let xid = self.peer.xid();
         let size = self.calls.size;
         let offset = u64::from(slot) * u64::from(size);
-        let segment = Segment {
-            handle: self.memory.rkey(),
-            length: size,
-            offset: self.memory.address() + offset,
-        };
+        let segments = self.segments(offset);
         let mut message = Message::inline(xid, Vec::new());
         let kind = self.turns.next();
         match kind {
@@ -272,13 +271,13 @@ impl<'a> Line<'a> {
             Kind::Read => {
                 let call = Compound::at(xid, &self.calls.file).read(offset, size);
                 message.body = call.finish().inline;
-                message.writes = vec![vec![segment]];
+                message.writes = vec![segments.collect()];
             }
             Kind::Write => {
                 let call = Compound::at(xid, &self.calls.file).write(offset, size);
                 let call = call.finish();
-                let positions = call.positions.into_iter();
-                let reads = positions.map(|position| ReadSegment { position, segment });
+                let position = call.positions.first().copied().unwrap_or_default();
+                let reads = segments.map(|segment| ReadSegment { position, segment });
                 message.reads = reads.collect();
                 message.body = call.inline;
             }
@@ -291,6 +290,19 @@ impl<'a> Line<'a> {
         self.made += 1;
         self.in_flight.insert(xid, Call { slot, kind, sent });
         self.peer.send(&message)
+    }
+
+    /// Returns the segments of the chunk at `offset` of the memory, of equal length but for the last
+    /// one.
+    fn segments(&self, offset: u64) -> impl Iterator<Item = Segment> {
+        let (size, handle) = (self.calls.size, self.memory.rkey());
+        let start = self.memory.address() + offset;
+        let step = size.div_ceil(self.calls.segments.max(1)).max(1);
+        (0..size).step_by(step as usize).map(move |at| Segment {
+            handle,
+            length: step.min(size - at),
+            offset: start + u64::from(at),
+        })
     }
 
     /// Waits for a moment for a reply. Returns it, if one has arrived.

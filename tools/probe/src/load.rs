@@ -68,6 +68,9 @@ pub(crate) struct Load {
     /// Bytes of a READ or WRITE
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = value_parser!(u32).range(1..))]
     size: u32,
+    /// Segments in which a READ or WRITE offers its memory, of equal length but for the last one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    segments: u32,
     /// File below the root of NFS version 4; write overwrites it, and read needs one of at least
     /// depth times size bytes
     #[arg(long, value_name = "PATH")]
@@ -309,6 +312,7 @@ impl Load {
         let calls = |_| Calls {
             mix: self.kind.clone(),
             size: self.size,
+            segments: self.segments,
             file: file.clone(),
             depth: self.depth,
             patience: Duration::from_secs(self.patience),

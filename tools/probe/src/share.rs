@@ -143,6 +143,7 @@ impl Share {
         Calls {
             mix: Mix::of(self.kind),
             size,
+            segments: 1,
             file: format!("{}{nth}", self.file),
             depth,
             patience: PATIENCE,

@@ -56,6 +56,7 @@ pub(super) fn calls(cell: &Cell, file: &str) -> Option<Calls> {
     Some(Calls {
         mix: Mix::of(kind),
         size: cell.size,
+        segments: 1,
         file: file.to_owned(),
         depth: cell.in_flight,
         patience: PATIENCE,
