@@ -38,6 +38,7 @@ mod fabric_counter;
 mod finding;
 mod host_names;
 mod human;
+mod io_mode;
 mod kernel_log;
 mod latency;
 mod listener;

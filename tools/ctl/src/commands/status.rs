@@ -13,6 +13,7 @@ use crate::{
         or_dash,
         plural, //
     },
+    io_mode::IoModes,
     listener::Listener,
     system::{
         Server,
@@ -46,6 +47,7 @@ struct Now {
     kernel: String,
     threads: Option<u64>,
     rpcs: Option<u64>,
+    io_modes: IoModes,
     listeners: Vec<Listener>,
     devices: Vec<Device>,
     values: Option<Values>,
@@ -61,6 +63,7 @@ impl Now {
             kernel: system.kernel(),
             threads: system.threads(),
             rpcs: system.rpcs(),
+            io_modes: IoModes::look(&system.root),
             listeners: Listener::all(system).unwrap_or_else(|_| Listener::listed(system)),
             devices: Device::all(system).unwrap_or_default(),
             values: system.values().ok(),
@@ -87,6 +90,7 @@ impl Now {
         let mut lines = vec![
             ("server", self.server_line()),
             ("nfsd", self.nfsd_line()),
+            ("file I/O", self.io_modes.line()),
             ("listeners", self.listeners_line()),
             ("devices", self.devices_line()),
         ];
@@ -206,7 +210,7 @@ impl Now {
             "server": self.server.module(),
             "version": self.version,
             "kernel": self.kernel,
-            "nfsd": {"threads": self.threads, "rpcs": self.rpcs},
+            "nfsd": {"threads": self.threads, "rpcs": self.rpcs, "io": self.io_modes.json()},
             "listeners": self.listeners.iter().map(Listener::json).collect::<Vec<_>>(),
             "devices": self.devices.iter().map(Device::json).collect::<Vec<_>>(),
             "lanes": self.sum("lanes"),

@@ -16,6 +16,7 @@ fn status_of_a_host_that_serves() {
         .exits(0)
         .says("server       svcrdma 1.0+0123456789ab, kernel 7.3.4+deb13-amd64\n")
         .says("nfsd         8 threads, 5.12k RPCs over all transports\n")
+        .says("file I/O     READ buffered, WRITE direct\n")
         .says("listeners    0.0.0.0:20049 listening, [::]:20049 listening\n")
         .says("mlx5_0 active with 3 connections on 2 lanes, mlx5_1 not active\n")
         .says("connections  2 (3 of all network namespaces), 12 accepted, 0 rejected, 0 closed abnormally\n")
