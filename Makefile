@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW VERSION GROUP FASTEST XFSTESTS RESUME
+export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW WITH VERSION GROUP FASTEST XFSTESTS RESUME
 export CELLS ROUNDS SECONDS_EACH FROM
 export DEB_SIGN MODULE_SIGN_KEY MODULE_SIGN_CERT
 
@@ -16,6 +16,7 @@ help: ## this list
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
+	@echo '  WITH="SEED=7"        sets variables of tests in VMs'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'
 	@echo '  DEB_SIGN=KEYID       lets make deb sign the repository; MODULE_SIGN_KEY=FILE the modules'
@@ -108,6 +109,10 @@ test-long: ## tests that take long, and do more of what others do
 	@scripts/need-qemu
 	@scripts/test --long $(if $(JUNIT),--junit "$(JUNIT)")
 
+soak: ## new seeds of the simulator and rounds in VMs for HOURS=1; goes on where the last one ended
+	@scripts/need-qemu
+	@tools/vm/soak.py $(or $(HOURS),1)
+
 test-packages: ## tests of the Debian packages, with those of DKMS, which take long
 	@scripts/need-qemu
 	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
@@ -134,4 +139,4 @@ clean: ## remove what was built here; the cache stays
 clean-cache: ## remove the build root, kernels and images that were made
 	rm -rf --one-file-system "$${SVCRDMA_CACHE:-/var/cache}/svcrdma"
 
-.PHONY: help modules vm-modules install deb host bench-host fuzz loom loom-mutants sim sim-mutants probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long test-packages htmldocs nfstest xfstests bench clean clean-cache
+.PHONY: help modules vm-modules install deb host bench-host fuzz loom loom-mutants sim sim-mutants probe tools fmt clippy rust-analyzer check vm demo test test-list test-debug test-long soak test-packages htmldocs nfstest xfstests bench clean clean-cache

@@ -58,6 +58,7 @@ HOST = [
     ("host.panics", 300, ["scripts/cargo", "host", "panics"]),
     ("host.sim", 1200, ["make", "-s", "sim"]),
     ("host.loom", 1200, ["scripts/cargo", "loom", "test"]),
+    ("host.soak", 1200, ["scripts/tests/soak"]),
     ("host.probe", 300, ["scripts/cargo", "probe", "test"]),
     ("host.ctl", 300, ["scripts/cargo", "ctl", "test"]),
     ("host.verdict", 60, ["python3", "-B", "-m", "unittest", "discover", "-s", "tools/bench/unit", "-t", "tools/bench"]),

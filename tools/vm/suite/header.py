@@ -73,7 +73,10 @@ class Header:
         return {name: environ[name] for name in self.words("takes") if environ.get(name)}
 
     def variables(self, kernel: str, settings: Settings) -> dict[str, str]:
-        """Returns what makes the test do less on a kernel that is not the home kernel, or more in `make test-long`: COUNT=100."""
+        """Returns what makes the test do less on a kernel that is not the home kernel, or more in `make test-long`: COUNT=100.
+
+        Variables of the caller replace these.
+        """
         if kernel == DEBUG:
             words = self.words("debug")
         elif kernel != settings.home:
@@ -81,4 +84,4 @@ class Header:
         else:
             words = self.words("long") if settings.is_long else []
         pairs = (word.partition("=") for word in words if "=" in word)
-        return {name: value for name, _, value in pairs}
+        return {name: value for name, _, value in pairs} | dict(settings.variables)

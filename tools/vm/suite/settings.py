@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import vm
 
@@ -23,10 +23,12 @@ class Settings:
     patterns: tuple[str, ...] = ()
     # `make test-long`
     is_long: bool = False
+    # For the environment of each test in a VM; they replace those of its header.
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, environ: Mapping[str, str], families: Callable[[], list[str]]) -> Settings:
-        """Reads KERNEL, SERVER, SLOW and TESTS; calls `families` only where KERNEL is not set."""
+        """Reads KERNEL, SERVER, SLOW, TESTS and WITH; calls `families` only where KERNEL is not set."""
         if environ.get("KDIR"):
             sys.exit("svcrdma: tests run on packaged kernels: choose one with KERNEL=, not KDIR=")
         server = environ.get("SERVER") or vm.SERVERS[0]
@@ -34,11 +36,12 @@ class Settings:
             sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(vm.SERVERS)}")
         patterns = tuple(environ.get("TESTS", "").split())
         slow = positive(environ.get("SLOW") or "1")
+        variables = assignments(environ.get("WITH") or "")
         if kernel := environ.get("KERNEL"):
-            return cls((kernel,), server, slow, patterns)
+            return cls((kernel,), server, slow, patterns, variables=variables)
         # The debug kernel examines the module, so it has no tests of the stock server.
         debug = [DEBUG] if server == "ours" else []
-        return cls((*families(), *debug), server, slow, patterns)
+        return cls((*families(), *debug), server, slow, patterns, variables=variables)
 
     @property
     def home(self) -> str:
@@ -60,3 +63,11 @@ def positive(text: str) -> float:
     if not 0 < value < 1000:
         sys.exit(f"svcrdma: SLOW={text}: not a factor above 0")
     return value
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Returns the variables of WITH=."""
+    pairs = [word.partition("=") for word in text.split()]
+    if not all(name.isidentifier() and equals for name, equals, _ in pairs):
+        sys.exit(f"svcrdma: WITH={text}: not NAME=VALUE ...")
+    return {name: value for name, _, value in pairs}

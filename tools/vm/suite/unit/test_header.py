@@ -63,3 +63,9 @@ class HeaderTest(unittest.TestCase):
         self.assertEqual(header.variables("7.3", ALL), {})
         self.assertEqual(header.variables("7.2", ALL), {"FILES": "8", "QUICK": ""})
         self.assertEqual(header.variables("debug", ALL), {"COUNT": "100", "A": "b=c"})
+
+    def test_variables_of_the_caller_come_first(self) -> None:
+        header = Header("# debug: COUNT=100 SIZE=1\n")
+        settings = Settings(("7.3", "debug"), variables={"COUNT": "7"})
+        self.assertEqual(header.variables("debug", settings), {"COUNT": "7", "SIZE": "1"})
+        self.assertEqual(header.variables("7.3", settings), {"COUNT": "7"})

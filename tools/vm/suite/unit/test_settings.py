@@ -32,7 +32,19 @@ class SettingsTest(unittest.TestCase):
         settings = Settings.read({"SLOW": "2.5", "TESTS": "wire  life.*"}, families)
         self.assertEqual((settings.slow, settings.patterns), (2.5, ("wire", "life.*")))
 
+    def test_variables(self) -> None:
+        settings = Settings.read({"WITH": "SEED=7  NAME=a=b EMPTY="}, families)
+        self.assertEqual(settings.variables, {"SEED": "7", "NAME": "a=b", "EMPTY": ""})
+
     def test_wrong_values_are_refused(self) -> None:
-        for environ in ({"KDIR": "/x"}, {"SERVER": "other"}, {"SLOW": "much"}, {"SLOW": "0"}, {"SLOW": "nan"}):
+        for environ in (
+            {"WITH": "7"},
+            {"WITH": "A=1 =2"},
+            {"KDIR": "/x"},
+            {"SERVER": "other"},
+            {"SLOW": "much"},
+            {"SLOW": "0"},
+            {"SLOW": "nan"},
+        ):
             with self.subTest(environ), self.assertRaises(SystemExit):
                 Settings.read(environ, families)
