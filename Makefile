@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW WITH VERSION GROUP FASTEST XFSTESTS RESUME
+export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW CPUS WITH VERSION GROUP FASTEST XFSTESTS RESUME
 export CELLS ROUNDS SECONDS_EACH FROM
 export DEB_SIGN MODULE_SIGN_KEY MODULE_SIGN_CERT
 
@@ -16,6 +16,7 @@ help: ## this list
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
+	@echo '  CPUS=4               gives the VMs of tests as many CPUs, which run in parallel if emulated'
 	@echo '  WITH="SEED=7"        sets variables of tests in VMs'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'

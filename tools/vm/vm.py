@@ -283,10 +283,12 @@ class Vm:
             # Tests of locks alone set kernel.lock_stat to 1.
             append += " slab_debug=FZ lockdep.lock_stat=0"
         visible = [path for path in (directory, sockets, job.tree) if path]
-        # The emulator alone has plugins. Emulated CPUs of a VM take turns. In parallel they would run the
-        # kernel's code while the kernel patches it, and wait for CPUs that the host is not running.
+        # The emulator alone has plugins. Two emulated CPUs of a VM take turns. In parallel they would run the
+        # kernel's code while the kernel patches it, and wait for CPUs that the host is not running. More, as
+        # with CPUS=4, run in parallel, for races that turns hide.
         kvm = qemu.use_kvm() and not job.counted
-        line = CommandLine(size, images.boot / "vmlinuz", images.boot / "initrd", append, self.console, visible, kvm, "single")
+        threads = "multi" if size.cpus > 2 else "single"
+        line = CommandLine(size, images.boot / "vmlinuz", images.boot / "initrd", append, self.console, visible, kvm, threads)
         line.add("-name", f"svcrdma-vm{index}")
         line.read_only_drive("root", images.root / "root.img")
         line.read_only_drive("modules", images.boot / "modules.img")

@@ -199,11 +199,12 @@ def guest_test(path: Path, header: Header, kernel: str, limit: int, settings: Se
 def machines(header: Header, kernel: str, settings: Settings) -> tuple[Machine, ...]:
     """Returns the VMs that a test asks for."""
     size = qemu.Size(header.number("mem", qemu.Size().mem), header.number("cpus", qemu.Size().cpus))
-    server = Machine(kernel, DEBUG_SIZE if kernel == DEBUG else size)
+    own = DEBUG_SIZE if kernel == DEBUG else size
+    server = Machine(kernel, own._replace(cpus=settings.cpus or own.cpus))
     if header.number("vms", 1) == 1:
         return (server,)
     # The server is what is examined, so its client has the faster kernel.
-    client = Machine(settings.home, CLIENT_SIZE) if kernel == DEBUG else server
+    client = Machine(settings.home, CLIENT_SIZE if kernel == DEBUG else size)
     return (server, client)
 
 

@@ -23,12 +23,14 @@ class Settings:
     patterns: tuple[str, ...] = ()
     # `make test-long`
     is_long: bool = False
+    # Of the server's VM, if not 0.
+    cpus: int = 0
     # For the environment of each test in a VM; they replace those of its header.
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, environ: Mapping[str, str], families: Callable[[], list[str]]) -> Settings:
-        """Reads KERNEL, SERVER, SLOW, TESTS and WITH; calls `families` only where KERNEL is not set."""
+        """Reads KERNEL, SERVER, SLOW, TESTS, CPUS and WITH; calls `families` only where KERNEL is not set."""
         if environ.get("KDIR"):
             sys.exit("svcrdma: tests run on packaged kernels: choose one with KERNEL=, not KDIR=")
         server = environ.get("SERVER") or vm.SERVERS[0]
@@ -36,12 +38,14 @@ class Settings:
             sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(vm.SERVERS)}")
         patterns = tuple(environ.get("TESTS", "").split())
         slow = positive(environ.get("SLOW") or "1")
+        if not (cpus := environ.get("CPUS") or "0").isdecimal():
+            sys.exit(f"svcrdma: CPUS={cpus}: not a number")
         variables = assignments(environ.get("WITH") or "")
         if kernel := environ.get("KERNEL"):
-            return cls((kernel,), server, slow, patterns, variables=variables)
+            return cls((kernel,), server, slow, patterns, cpus=int(cpus), variables=variables)
         # The debug kernel examines the module, so it has no tests of the stock server.
         debug = [DEBUG] if server == "ours" else []
-        return cls((*families(), *debug), server, slow, patterns, variables=variables)
+        return cls((*families(), *debug), server, slow, patterns, cpus=int(cpus), variables=variables)
 
     @property
     def home(self) -> str:

@@ -100,6 +100,9 @@ class GuestTest(unittest.TestCase):
         self.assertEqual([machine.kernel for machine in tests["a.b@debug"].machines], ["debug", "7.3"])
         only = self.read(Settings(("debug",)))["a.b"]
         self.assertEqual([machine.kernel for machine in only.machines], ["debug", "debug"])
+        chosen = self.read(Settings(ALL.kernels, cpus=4))
+        self.assertEqual([machine.size.cpus for machine in chosen["a.b"].machines], [4, 2])
+        self.assertEqual([machine.size for machine in chosen["a.b@debug"].machines], [qemu.Size(3072, 4), catalogue.CLIENT_SIZE])
 
     def test_server(self) -> None:
         self.script("a.both", "# server: both")

@@ -65,6 +65,7 @@ class CommandLineTest(unittest.TestCase):
 
     def test_cpus_of_a_test_take_turns(self) -> None:
         self.assertEqual(self.value(self.guest(size=qemu.Size(2048, 2)), "-accel"), "tcg,thread=single")
+        self.assertEqual(self.value(self.guest(size=qemu.Size(2048, 4)), "-accel"), "tcg,thread=multi")
         self.assertEqual(self.value(self.plain(2), "-accel"), "tcg,thread=multi")
 
     def test_the_server_listens_and_is_counted(self) -> None:

@@ -36,8 +36,12 @@ class SettingsTest(unittest.TestCase):
         settings = Settings.read({"WITH": "SEED=7  NAME=a=b EMPTY="}, families)
         self.assertEqual(settings.variables, {"SEED": "7", "NAME": "a=b", "EMPTY": ""})
 
+    def test_cpus(self) -> None:
+        self.assertEqual(Settings.read({"CPUS": "4"}, families).cpus, 4)
+
     def test_wrong_values_are_refused(self) -> None:
         for environ in (
+            {"CPUS": "many"},
             {"WITH": "7"},
             {"WITH": "A=1 =2"},
             {"KDIR": "/x"},
