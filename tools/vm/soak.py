@@ -28,7 +28,7 @@ import qemu
 
 # A soak ends after that many failures: with that many there is one cause.
 MOST_FAILURES = 10
-MESSAGES, WARM, TURNS = 50000, 1000, 10
+MESSAGES, WARM, TURNS = 20000, 1000, 10
 # The tests in VMs: name, what it counts, how many of that in a round, and its variables.
 VM_ROUNDS = (
     ("wire.fuzz", "fuzzed messages", MESSAGES, f"COUNT={MESSAGES} WARM={WARM} SEED={{}}"),

@@ -52,7 +52,7 @@ class SoakTest(unittest.TestCase):
             ["1", "wire.fuzz", "11", "life.device-removal", "21", "life.upgrade"],
         )
         self.assertEqual(status, 0)
-        totals = "1,200 simulated Calls, 30 seeds, 50,000 fuzzed messages, 10 removals, 10 replacements, 0 failures"
+        totals = "1,200 simulated Calls, 30 seeds, 20,000 fuzzed messages, 10 removals, 10 replacements, 0 failures"
         self.assertEqual(printed, f"6 rounds: {totals}\n")
         self.assertEqual(self.summary()["outcome"], "good")
 
@@ -61,9 +61,9 @@ class SoakTest(unittest.TestCase):
         self.soak(6)
         self.assertEqual([command[-2] for command, _ in self.calls if command[1:2] == ["sim"]], ["1", "11", "21", "31"])
         fuzz = [variables["WITH"] for _, variables in self.calls if variables.get("TESTS") == "wire.fuzz"]
-        self.assertEqual(fuzz, ["COUNT=50000 WARM=1000 SEED=2"])
+        self.assertEqual(fuzz, ["COUNT=20000 WARM=1000 SEED=2"])
         self.soak(1)
-        self.assertEqual(self.calls[-1][1]["WITH"], "COUNT=50000 WARM=1000 SEED=5")
+        self.assertEqual(self.calls[-1][1]["WITH"], "COUNT=20000 WARM=1000 SEED=5")
         self.assertEqual(self.summary()["rounds"], 8)
 
     def test_failing_seed(self) -> None:
@@ -84,7 +84,7 @@ class SoakTest(unittest.TestCase):
         self.failing["wire.fuzz"] = FAILED
         status, printed = self.soak(2)
         self.assertEqual(status, 1)
-        self.assertIn('repeat with: make test TESTS=wire.fuzz WITH="COUNT=50000 WARM=1000 SEED=2"\n', printed)
+        self.assertIn('repeat with: make test TESTS=wire.fuzz WITH="COUNT=20000 WARM=1000 SEED=2"\n', printed)
         self.assertEqual((self.folder / "wire.fuzz-0.logs/vm1/console.log").read_text(encoding="utf-8"), "BUG\n")
         self.assertIn("FAIL: the server fails", (self.folder / "wire.fuzz-0").read_text(encoding="utf-8"))
         self.assertIn("0 fuzzed messages, 0 removals, 0 replacements, 1 failures", printed)
