@@ -92,6 +92,7 @@ pub(crate) fn send(endpoint: &Arc<Endpoint>, call: Call, results: Results<'_>) {
 #[cold]
 #[inline(never)]
 fn fail(endpoint: &Endpoint, error: Error) {
+    endpoint.connection.counters.calls_dropped.inc();
     endpoint.connection.close(match error {
         ENOMEM => CloseReason::NoMemory,
         e => CloseReason::Results(e.to_errno()),
