@@ -16,7 +16,7 @@ help: ## this list
 	@echo '  KDIR=DIR             for the kernel built in DIR; without both: for the running kernel'
 	@echo '  TESTS="PATTERN ..."  only tests whose names match, as in TESTS="host.* check.fmt"'
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
-	@echo '  CPUS=4               gives the VMs of tests as many CPUs, which run in parallel if emulated'
+	@echo '  CPUS=4               gives the server of each test in VMs four CPUs; more than two run in parallel'
 	@echo '  WITH="SEED=7"        sets variables of tests in VMs'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'

@@ -25,8 +25,8 @@ use support::{
 /// The directory of a network namespace.
 pub(crate) struct Host {
     pub(crate) accept_from: AcceptFrom,
-    /// Peers that were accepted and rejected, messages that have arrived, and connections closed for
-    /// what a peer did.
+    /// Peers that were accepted and rejected, messages that have arrived, and connections
+    /// that the module has closed.
     pub(crate) accepted: Counter,
     pub(crate) refused: Counter,
     pub(crate) messages: Counter,

@@ -196,8 +196,8 @@ counters! {
         /// Connections that were closed for an abnormal reason, see
         /// [`CloseReason::is_normal`](super::close_reason::CloseReason::is_normal).
         closed_abnormally = c"closed_abnormally";
-        /// Calls that were dropped without a Reply, because nfsd dropped the request or the connection
-        /// closed.
+        /// Calls that were dropped without a Reply, because nfsd dropped the request, the connection
+        /// closed, or the Reply could not be built.
         calls_dropped = c"calls_dropped";
         /// Messages that could not be decoded or served. Some of them are answered.
         malformed = c"malformed";

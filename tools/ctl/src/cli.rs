@@ -230,9 +230,10 @@ pub(crate) enum Listener {
     /// Needs neither a restart nor a stop of nfsd. /etc/nfs.conf.d/svcrdma.conf keeps the port, unless
     /// another file does; nfsd keeps one RDMA port.
     Add(ListenerChange),
-    /// Let nfsd listen no longer
+    /// Remove a listener, now or at the next start of nfsd
     ///
-    /// nfsd removes no listener while it has threads. The listener is gone after a restart then.
+    /// While nfsd has threads it removes no listener. The command then fails, and the listener is gone after
+    /// a restart of nfsd.
     Remove(ListenerChange),
 }
 

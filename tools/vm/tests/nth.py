@@ -5,7 +5,7 @@
     read FILE...             opens and reads each FILE
     write FILE TEXT          opens FILE and writes TEXT; {} in it is the number of the turn, as four digits
 
-With a STEP above 1 only one allocation in so many fails. Only allocations that the kernel's fault
+With a STEP above 1 only one allocation in STEP fails. Only allocations that the kernel's fault
 injection selects are counted. Prints for each system call how many of its allocations have failed,
 and the errors that it returned. Has status 1 if an error is not one of memory, if a module cannot
 be unloaded, or if a call other than unload allocates nothing.
@@ -65,7 +65,7 @@ def write(path: str, text: str) -> None:
 
 
 def fails(call: Callable[[], None], nth: int) -> tuple[str, bool]:
-    """Makes the call with the nth allocation failing; returns its error, or OK, and true if so many were made."""
+    """Makes the call with the nth allocation failing; returns its error, or OK, and true if it made at least nth allocations."""
     os.pwrite(NTH, str(nth).encode(), 0)
     error = "OK"
     try:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `listener`: adds, removes and lists nfsd's listeners.
+//! `listen`: adds, removes and lists nfsd's listeners.
 //!
 //! A listener is added through nfsd's file `portlist`, which leaves all others alone and works while
 //! nfsd has threads. The netlink command that replaces all listeners is refused then. It is used to
