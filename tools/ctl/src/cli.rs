@@ -230,14 +230,25 @@ pub(crate) enum Listener {
     /// Needs neither a restart nor a stop of nfsd. /etc/nfs.conf.d/svcrdma.conf keeps the port, unless
     /// another file does; nfsd keeps one RDMA port.
     Add(ListenerChange),
-    /// Remove a listener, now or at the next start of nfsd
+    /// Remove a listener of the next start of nfsd
     ///
-    /// While nfsd has threads it removes no listener. The command then fails, and the listener is gone after
-    /// a restart of nfsd.
-    Remove(ListenerChange),
+    /// A running nfsd removes no listener. The command then fails, and the listener is gone after a restart
+    /// of nfsd.
+    Remove(ListenerPort),
 }
 
-/// The listener to add or to remove.
+/// The listener to remove.
+#[derive(Args, Debug)]
+pub(crate) struct ListenerPort {
+    /// The transport
+    #[arg(value_parser = ["rdma"])]
+    pub(crate) transport: String,
+    /// The port
+    #[arg(default_value = "20049", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+}
+
+/// The listener to add.
 #[derive(Args, Debug)]
 pub(crate) struct ListenerChange {
     /// The transport

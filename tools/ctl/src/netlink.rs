@@ -31,15 +31,16 @@ const HEADERS: usize = HEADER + 4;
 /// Types of messages: an error or an acknowledgement, and requests to the family of families.
 const ERROR: u16 = 2;
 const CONTROL: u16 = 16;
-/// Flags: a request, and a request that is acknowledged.
+/// The flag of a request.
 const REQUEST: u16 = 1;
-const ACKNOWLEDGE: u16 = 4;
 /// The command that looks up a family, and its attributes.
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// Flag in the type of an attribute that contains attributes, and the mask that removes such flags.
+/// Flag in the type of an attribute that contains attributes.
+#[cfg(any(test, feature = "test-root"))]
 const NESTED: u16 = 0x8000;
+/// The mask that removes such flags.
 const TYPE: u16 = 0x3fff;
 /// The longest answer: the kernel's are not longer than a few pages.
 const LONGEST: usize = 65536;
@@ -65,6 +66,7 @@ impl Attributes {
     }
 
     /// Appends an attribute with attributes.
+    #[cfg(any(test, feature = "test-root"))]
     pub(crate) fn push_nested(&mut self, kind: u16, attributes: &Attributes) {
         self.push(kind | NESTED, &attributes.0);
     }
@@ -165,12 +167,6 @@ impl Family {
         self.exchange(&attributes.message(self.id, REQUEST, command))
     }
 
-    /// Runs a command that is answered with an error or success.
-    pub(crate) fn set(&self, command: u8, attributes: &Attributes) -> Result<(), Errno> {
-        let message = attributes.message(self.id, REQUEST | ACKNOWLEDGE, command);
-        self.exchange(&message).map(|_| ())
-    }
-
     /// Sends a message, and returns the attributes of the answer.
     fn exchange(&self, message: &[u8]) -> Result<Vec<u8>, Errno> {
         let kernel = SocketAddrNetlink::new(0, 0);
@@ -191,9 +187,9 @@ mod tests {
         inner.push_text(2, "rdma");
         let mut outer = Attributes::default();
         outer.push_nested(1, &inner);
-        let message = outer.message(0x1c, REQUEST | ACKNOWLEDGE, 6);
+        let message = outer.message(0x1c, REQUEST, 6);
         let little: &[u8] = &[
-            36, 0, 0, 0, 0x1c, 0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 6, 1, 0, 0, // headers
+            36, 0, 0, 0, 0x1c, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 6, 1, 0, 0, // headers
             16, 0, 1, 0x80, 9, 0, 2, 0, b'r', b'd', b'm', b'a', 0, 0, 0, 0,
         ];
         if cfg!(target_endian = "little") {

@@ -71,7 +71,7 @@ pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
         None => {}
     }
     check_ours(system)?;
-    write(system, &format!("rdma=y\nrdma-port={wanted}\n"))?;
+    write(system, &listening(wanted))?;
     Ok(result(system, Some(wanted)))
 }
 
@@ -81,7 +81,9 @@ pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
 ///
 /// Nothing is changed if someone else has written the file.
 pub(crate) fn forget(system: &System, unwanted: u16) -> Result<Kept> {
-    if port() != Some(unwanted) {
+    // Also without nfsconf(8).
+    let ours = system.root.read(FILE).unwrap_or_default();
+    if port() != Some(unwanted) && ours != content(&listening(unwanted)) {
         return Ok(Kept::default());
     }
     check_ours(system)?;
@@ -131,12 +133,21 @@ fn check_ours(system: &System) -> Result {
     }
 }
 
+/// Returns the lines with which nfsd listens on `port`.
+fn listening(port: u16) -> String {
+    format!("rdma=y\nrdma-port={port}\n")
+}
+
+/// Returns the content of the file with these lines.
+fn content(lines: &str) -> String {
+    format!("{WRITTEN}\n[nfsd]\n{lines}")
+}
+
 /// Writes the file.
 fn write(system: &System, lines: &str) -> Result {
     let path = system.root.path(FILE);
-    let content = format!("{WRITTEN}\n[nfsd]\n{lines}");
     fs::create_dir_all(system.root.path(FOLDER))
-        .and_then(|()| atomic::write(&path, content.as_bytes(), 0o644))
+        .and_then(|()| atomic::write(&path, content(lines).as_bytes(), 0o644))
         .map_err(|error| failed(&error))
 }
 

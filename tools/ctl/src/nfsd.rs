@@ -21,8 +21,7 @@ use std::net::{
     SocketAddr, //
 };
 
-/// Commands, of `include/uapi/linux/nfsd_netlink.h`.
-const SET: u8 = 6;
+/// The command, of `include/uapi/linux/nfsd_netlink.h`.
 const GET: u8 = 7;
 /// The attribute of a listener, and the attributes in it: a `struct sockaddr_storage`, and the name
 /// of the transport.
@@ -82,7 +81,8 @@ fn decode(answer: &[u8]) -> Vec<Socket> {
     sockets.collect()
 }
 
-/// Encodes the request that leaves these listeners.
+/// Encodes an answer with these listeners.
+#[cfg(any(test, feature = "test-root"))]
 fn encode(sockets: &[Socket]) -> Attributes {
     let mut request = Attributes::default();
     for socket in sockets {
@@ -101,11 +101,6 @@ pub(crate) fn listeners(system: &System) -> Result<Vec<Socket>> {
         .map_err(|error| explain(error, "nfsd's listeners cannot be read"))
 }
 
-/// Leaves nfsd these listeners alone, which it must have. nfsd must have no threads.
-pub(crate) fn keep_listeners(system: &System, sockets: &[Socket]) -> Result {
-    set(system, sockets).map_err(|error| explain(error, "nfsd does not remove the listener"))
-}
-
 /// Returns the answer to a request for the listeners.
 fn get(_system: &System) -> Result<Vec<u8>, Errno> {
     #[cfg(feature = "test-root")]
@@ -113,15 +108,6 @@ fn get(_system: &System) -> Result<Vec<u8>, Errno> {
         return stand_in::get(_system);
     }
     Family::find("nfsd")?.get(GET, &Attributes::default())
-}
-
-/// Replaces the listeners.
-fn set(_system: &System, sockets: &[Socket]) -> Result<(), Errno> {
-    #[cfg(feature = "test-root")]
-    if stand_in::is_used(_system) {
-        return stand_in::set(_system, sockets);
-    }
-    Family::find("nfsd")?.set(SET, &encode(sockets))
 }
 
 /// Returns the error for an answer of nfsd, or of the kernel that looks for nfsd.
@@ -132,8 +118,6 @@ fn explain(error: Errno, what: &str) -> Error {
         Errno::PERM | Errno::ACCESS => {
             Error::unknown("no-rights", what).with_action("run this as root")
         }
-        Errno::BUSY => Error::failed("busy", format!("{what} while it has threads"))
-            .with_action("systemctl stop nfs-server, remove it and start nfs-server"),
         error => Error::failed("refused", format!("{what}: {error}")),
     }
 }
@@ -147,12 +131,7 @@ mod stand_in {
         System, //
     };
     use rustix::io::Errno;
-    use std::{
-        fs,
-        path::Path, //
-    };
-
-    const PORTLIST: &str = "/proc/fs/nfsd/portlist";
+    use std::path::Path;
 
     /// Returns true in the tree of a test.
     pub(super) fn is_used(system: &System) -> bool {
@@ -175,21 +154,6 @@ mod stand_in {
             sockets.push(Socket { transport, raw });
         }
         Ok(encode(&sockets).into_bytes())
-    }
-
-    /// Replaces the listeners.
-    pub(super) fn set(system: &System, sockets: &[Socket]) -> Result<(), Errno> {
-        if system.threads().is_some_and(|threads| threads > 0) {
-            return Err(Errno::BUSY);
-        }
-        let lines = sockets.iter().filter_map(|socket| {
-            Some(format!(
-                "{} {}\n",
-                socket.transport,
-                socket.address()?.port()
-            ))
-        });
-        fs::write(system.root.path(PORTLIST), lines.collect::<String>()).map_err(|_| Errno::IO)
     }
 }
 
@@ -240,7 +204,6 @@ mod tests {
     #[test]
     fn refusals_say_what_to_do() {
         let text = |error| explain(error, "it fails").to_string();
-        assert!(text(Errno::BUSY).starts_with("it fails while it has threads: systemctl stop"));
         assert_eq!(text(Errno::PERM), "it fails: run this as root");
         assert!(text(Errno::NOENT).starts_with("nfsd is not loaded"));
     }

@@ -2,9 +2,9 @@
 
 //! `listen`: adds, removes and lists nfsd's listeners.
 //!
-//! A listener is added through nfsd's file `portlist`, which leaves all others alone and works while
-//! nfsd has threads. The netlink command that replaces all listeners is refused then. It is used to
-//! remove one, for which nfsd has no other way.
+//! A listener is added through nfsd's file `portlist`, which leaves all others alone. An nfsd without
+//! threads gets none: a listener would keep it from making its others when it starts. nfsd has no way
+//! to remove one listener, so that it is gone after a restart.
 
 use crate::{
     answer::Answer,
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &cli::Listener, system: &System) -> Result<Answer> {
     match args {
         cli::Listener::List => list(system),
         cli::Listener::Add(change) => add(change, system),
-        cli::Listener::Remove(change) => remove(change, system),
+        cli::Listener::Remove(listener) => remove(listener.port, system),
     }
 }
 
@@ -84,6 +84,9 @@ fn add(change: &ListenerChange, system: &System) -> Result<Answer> {
         Server::Kernels => return Err(system.values().err().unwrap_or_else(system::no_module)),
     }
     let port = change.port;
+    if !system.threads().is_some_and(|threads| threads > 0) {
+        return add_later(change, system);
+    }
     let has_it = nfsd::listeners(system)?.iter().any(|socket| {
         let is_of_all = |address: std::net::SocketAddr| address.ip().is_unspecified();
         socket.is(RDMA, port) && socket.address().is_some_and(is_of_all)
@@ -93,14 +96,29 @@ fn add(change: &ListenerChange, system: &System) -> Result<Answer> {
         true => Kept::default(),
         false => nfs_conf::keep(system, port)?,
     };
-    if !has_it {
-        write_port(system, port).map_err(|error| explain(port, &error))?;
+    if let Some(error) = (!has_it).then(|| write_port(system, port).err()).flatten() {
+        if kept.is_changed {
+            nfs_conf::forget(system, port)?;
+        }
+        return Err(explain(port, &error));
     }
     let text = match has_it {
         true => format!("nfsd listens on RDMA port {port} already\n"),
         false => format!("nfsd listens on RDMA port {port}\n"),
     };
     Ok(answer(port, !has_it, &kept, text))
+}
+
+/// Lets an nfsd without threads listen when it starts.
+fn add_later(change: &ListenerChange, system: &System) -> Result<Answer> {
+    if change.runtime {
+        return Err(Error::failed("no-nfsd", "nfsd does not run")
+            .with_action("systemctl start nfs-server, and repeat this"));
+    }
+    let port = change.port;
+    let kept = nfs_conf::keep(system, port)?;
+    let text = format!("nfsd listens on RDMA port {port} when it starts\n");
+    Ok(answer(port, false, &kept, text))
 }
 
 /// Adds listeners of IPv4 and IPv6.
@@ -134,42 +152,21 @@ fn explain(port: u16, error: &io::Error) -> Error {
     }
 }
 
-/// Removes the listeners of a port.
-fn remove(change: &ListenerChange, system: &System) -> Result<Answer> {
-    let port = change.port;
-    let all = nfsd::listeners(system)?;
-    let (gone, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|socket| socket.is(RDMA, port));
-    let has_threads = system.threads().is_some_and(|threads| threads > 0);
-    if !gone.is_empty() && has_threads && change.runtime {
-        return Err(keeps(port).with_action(
-            "systemctl stop nfs-server, or without --runtime it is removed at the next start",
-        ));
+/// Lets nfsd not listen on a port when it starts.
+fn remove(port: u16, system: &System) -> Result<Answer> {
+    let kept = nfs_conf::forget(system, port)?;
+    let mut listeners = nfsd::listeners(system)?.into_iter();
+    if !listeners.any(|socket| socket.is(RDMA, port)) {
+        let text = format!("nfsd does not listen on RDMA port {port}\n");
+        return Ok(answer(port, kept.is_changed, &kept, text));
     }
-    let kept = match change.runtime {
-        true => Kept::default(),
-        false => nfs_conf::forget(system, port)?,
-    };
-    match (gone.is_empty(), has_threads) {
-        (true, _) => {
-            let text = format!("nfsd does not listen on RDMA port {port}\n");
-            Ok(answer(port, false, &kept, text))
-        }
-        (false, true) => Err(keeps(port).with_action(match kept.overruled.first() {
-            None => "systemctl restart nfs-server, after which it is gone".to_owned(),
+    let text = format!("nfsd keeps the listener of RDMA port {port} until it starts again");
+    Err(
+        Error::failed("busy", text).with_action(match kept.overruled.first() {
+            None => "systemctl restart nfs-server".to_owned(),
             Some(file) => format!("change {file}, which adds it, and systemctl restart nfs-server"),
-        })),
-        (false, false) => {
-            nfsd::keep_listeners(system, &rest)?;
-            let text = format!("nfsd listens no longer on RDMA port {port}\n");
-            Ok(answer(port, true, &kept, text))
-        }
-    }
-}
-
-/// Returns the error for a listener that nfsd cannot remove now.
-fn keeps(port: u16) -> Error {
-    let text = format!("nfsd keeps the listener of RDMA port {port} while it has threads");
-    Error::failed("busy", text)
+        }),
+    )
 }
 
 /// Returns the answer after a change. `text` says what the listeners are now.

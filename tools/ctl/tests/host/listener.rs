@@ -73,11 +73,11 @@ fn files_of_others_stay() {
         .says("already\n");
     assert!(!host.path(KEPT).exists());
 
-    host.write(THREADS, "0\n");
+    let before = host.read(PORTLIST);
     host.run(&["listen", "remove", "rdma"])
-        .exits(0)
-        .says("nfsd listens no longer on RDMA port 20049\n");
-    assert_eq!(host.read(PORTLIST), "tcp 2049\ntcp 2049\n");
+        .exits(1)
+        .complains("until it starts again: systemctl restart nfs-server");
+    assert_eq!(host.read(PORTLIST), before);
     assert_eq!(host.read(KEPT), format!("{WRITTEN}rdma=n\n"));
     assert_eq!(host.read("etc/nfs.conf.d/rdma.conf"), "[nfsd]\nrdma=y\n");
     host.run(&["listen", "add", "rdma"]).exits(0);
@@ -90,6 +90,7 @@ fn files_of_others_stay() {
         "etc/nfs.conf.d/zz.conf",
         "[nfsd]\nrdma=y\nrdma-port=20049\n",
     );
+    host.write(PORTLIST, "tcp 2049\n");
     let removed = host
         .run(&["listen", "remove", "rdma", "--json"])
         .exits(0)
@@ -105,7 +106,7 @@ fn files_of_others_stay() {
         "/etc/nfs.conf.d/svcrdma.conf was not written by svcrdmactl: change or rename it",
     );
     assert_eq!(host.read(KEPT), "[nfsd]\nrdma=n\n");
-    assert_eq!(host.read(PORTLIST), "tcp 2049\ntcp 2049\n");
+    assert_eq!(host.read(PORTLIST), "tcp 2049\n");
 }
 
 #[test]
@@ -113,15 +114,9 @@ fn a_listener_of_a_running_nfsd_is_removed_at_its_next_start() {
     let host = Host::serving();
     host.write(KEPT, &format!("{WRITTEN}rdma=y\nrdma-port=20049\n"));
     let before = host.read(PORTLIST);
-    host.run(&["listen", "remove", "rdma", "--runtime"])
-        .exits(1)
-        .complains(
-            "nfsd keeps the listener of RDMA port 20049 while it has threads: systemctl stop",
-        );
-    assert!(host.path(KEPT).exists());
     host.run(&["listen", "remove", "rdma"])
         .exits(1)
-        .complains("while it has threads: systemctl restart nfs-server, after which it is gone");
+        .complains("until it starts again: systemctl restart nfs-server");
     assert_eq!(host.read(PORTLIST), before);
     assert!(!host.path(KEPT).exists());
     host.run(&["listen", "remove", "rdma", "20051"])
@@ -144,4 +139,22 @@ fn what_prevents_a_listener_is_said() {
     host.run_as_user(&["listen", "add", "rdma", "--runtime"])
         .exits(3)
         .complains("/proc/fs/nfsd/portlist cannot be written: run this as root");
+}
+
+#[test]
+fn an_nfsd_without_threads_listens_when_it_starts() {
+    let host = Host::serving();
+    host.write(THREADS, "0\n");
+    host.write(PORTLIST, "");
+    host.run(&["listen", "add", "rdma", "--runtime"])
+        .exits(1)
+        .complains("nfsd does not run: systemctl start nfs-server");
+    host.run(&["listen", "add", "rdma"])
+        .exits(0)
+        .says("nfsd listens on RDMA port 20049 when it starts\n");
+    assert_eq!(host.read(PORTLIST), "");
+    assert_eq!(
+        host.read(KEPT),
+        format!("{WRITTEN}rdma=y\nrdma-port=20049\n")
+    );
 }
