@@ -354,6 +354,8 @@ impl Device {
         while !self.table.lock().is_empty() {
             fsleep(REMOVAL_POLL);
         }
+        // No Call waits any more, and no look follows.
+        self.end_shortages(0);
         self.lanes.close(|lane| self.retire(lane));
         self.pool.close();
         drop(state);

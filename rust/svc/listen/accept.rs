@@ -148,16 +148,6 @@ fn try_accept<L: Listen<Item = Incoming, Connection = Xprt>>(
     drop(refused);
     let endpoint = endpoint?;
     connection.counters.accepted.inc();
-    let Thresholds { receive, send, .. } = endpoint.thresholds;
-    let credits = endpoint.credit_state().granted;
-    trace::accept(
-        connection.number(),
-        0,
-        receive,
-        send,
-        credits,
-        connection.peer(),
-    );
     let inbox = connection.inbox.clone();
     let xprt = Xprt { endpoint };
     Ok(vacant.connection(listener, xprt, inbox, &local, &peer))
@@ -240,7 +230,8 @@ fn connect(
     let capabilities = &connection.device.capabilities;
     let reads = u32::from(connection.offer.reads).min(capabilities.limits.max_qp_init_rd_atom);
     let private = declared(capabilities).private_data();
-    // This precedes the message to the peer, which may disconnect at once.
+    // Both precede the message to the peer, which may disconnect at once.
+    trace_accepted(connection, endpoint);
     connection.set_has_peer(true);
     let accepted = qp
         .id()
@@ -253,4 +244,12 @@ fn connect(
     } else {
         accepted
     }
+}
+
+/// Records in the trace that the peer is accepted. If that fails, another event follows.
+fn trace_accepted(connection: &Connection, endpoint: &Endpoint) {
+    let Thresholds { receive, send, .. } = endpoint.thresholds;
+    let credits = endpoint.credit_state().granted;
+    let (number, peer) = (connection.number(), connection.peer());
+    trace::accept(number, 0, receive, send, credits, peer);
 }

@@ -44,6 +44,18 @@ const INSTANCES: &str = "/sys/kernel/tracing/instances";
 const PREFIX: &str = "svcrdmactl-";
 /// KiB of the buffer of each CPU, for some thousand events. The kernel's default is 1.4 MiB.
 const BUFFER_KIB: &str = "256";
+/// Options with which lines are as trace_event.rs parses them, and the oldest ones are lost in a full
+/// buffer.
+const OPTIONS: [(&str, &str); 8] = [
+    ("overwrite", "1"),
+    ("context-info", "1"),
+    ("raw", "0"),
+    ("hex", "0"),
+    ("bin", "0"),
+    ("fields", "0"),
+    ("block", "0"),
+    ("latency-format", "0"),
+];
 /// The most names that are tried.
 const TRIALS: u32 = 8;
 
@@ -74,6 +86,13 @@ impl Instance {
             .write("buffer_size_kb", BUFFER_KIB)
             .map_err(failed)?;
         instance.write("trace_clock", "tai").map_err(failed)?;
+        // An instance begins with the options of the kernel's own trace.
+        for (option, value) in OPTIONS {
+            match instance.write(&format!("options/{option}"), value) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
         Ok(instance)
     }
 
@@ -82,7 +101,9 @@ impl Instance {
         let file = format!("events/{event}/enable");
         match self.write(&file, "1") {
             Ok(()) => Ok(true),
+            // The module is not loaded, or goes just now (ENODEV).
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) if error.raw_os_error() == Some(19) => Ok(false),
             Err(error) => Err(Error::failed("no-tracing", format!("{file}: {error}"))),
         }
     }

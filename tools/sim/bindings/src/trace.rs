@@ -81,6 +81,8 @@ pub unsafe fn rust_do_trace_svcrdma_rs_shortage(
     pages: u32,
     device: *const c_char,
 ) {
+    // Each shortage ends.
+    kernel::sim::count("shortage", if begins == 1 { 1 } else { -1 });
     let device = unsafe { text(device) };
     event(format_args!(
         "shortage: {device}: {begins}, {unvalidated}, {pages} pages"
