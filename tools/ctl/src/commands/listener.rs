@@ -84,7 +84,7 @@ fn add(change: &ListenerChange, system: &System) -> Result<Answer> {
         Server::Kernels => return Err(system.values().err().unwrap_or_else(system::no_module)),
     }
     let port = change.port;
-    if !system.threads().is_some_and(|threads| threads > 0) {
+    if system.threads() == Some(0) {
         return add_later(change, system);
     }
     let has_it = nfsd::listeners(system)?.iter().any(|socket| {
@@ -158,7 +158,7 @@ fn remove(port: u16, system: &System) -> Result<Answer> {
     let mut listeners = nfsd::listeners(system)?.into_iter();
     if !listeners.any(|socket| socket.is(RDMA, port)) {
         let text = format!("nfsd does not listen on RDMA port {port}\n");
-        return Ok(answer(port, kept.is_changed, &kept, text));
+        return Ok(answer(port, false, &kept, text));
     }
     let text = format!("nfsd keeps the listener of RDMA port {port} until it starts again");
     Err(
