@@ -2,7 +2,7 @@
 
 //! Connections: the context of an id and of its queue pair.
 //!
-//! Its [handlers](crate::service::handlers) only queue what has come. A work item, which never runs twice
+//! Its [handlers](crate::service::handlers) only queue inputs. A work item, which never runs twice
 //! at a time for a connection, accepts the peer, calls its session, and tears the connection down.
 
 use crate::{
@@ -72,7 +72,7 @@ const CHAIN: usize = 16;
 /// The tag of the sessions of a service.
 pub(super) type TagOf<S> = <<S as Service>::Session as Session>::Tag;
 
-/// What has come, and waits for the work item.
+/// An input of the work item: a message that has arrived, or a job that the device has done.
 pub(super) enum Input<T> {
     Message(Receive<()>),
     /// The message of a Send With Invalidate, and its key.
@@ -84,7 +84,8 @@ pub(super) enum Input<T> {
 struct State<S: Service> {
     session: S::Session,
     peer: Peer<TagOf<S>>,
-    /// What the work item handles. Empty between its runs, with the capacity of `Connection::inputs`.
+    /// The inputs of this run of the work item. Empty between runs, with the capacity of
+    /// `Connection::inputs`.
     inputs: KVec<Input<TagOf<S>>>,
     /// The health of its completion queues.
     queues: [Arc<Health>; 2],
@@ -235,7 +236,7 @@ impl<S: Service> Connection<S> {
         accepted
     }
 
-    /// Handles what has come. Closes the connection if its session says so.
+    /// Handles the inputs. Closes the connection if its session returns a reason.
     fn serve(&self) {
         let mut guard = self.state.lock();
         let Some(state) = guard.as_deref_mut() else {
@@ -247,7 +248,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Handles what has come. What comes meanwhile queues the work item again, so that no peer keeps it.
+    /// Handles the inputs. Later inputs queue the work item again, so that no peer keeps it.
     /// Returns the reason if the connection is to be closed.
     fn serve_all(&self, state: &mut State<S>) -> Outcome {
         if self.has_ticked.xchg(false, Relaxed) {
@@ -317,7 +318,7 @@ impl<S: Service> Connection<S> {
         self.devices.forget(self);
     }
 
-    /// Queues what has come for the work item.
+    /// Queues an input for the work item.
     pub(super) fn queue(self: Arc<Self>, input: Input<TagOf<S>>) {
         let queued = self.inputs.lock().push_within_capacity(input);
         if queued.is_err() {
@@ -356,7 +357,7 @@ fn receives_of(capacity: &Capacity) -> u32 {
     needed(capacity.messages.into(), 0)
 }
 
-/// Returns the most that can have come: messages in all Receive buffers, and all jobs.
+/// Returns the largest number of inputs: messages in all Receive buffers, and all jobs.
 fn inputs_of(capacity: &Capacity) -> usize {
     usize::from(capacity.jobs).saturating_add(receives_of(capacity) as usize)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the RDMA core calls for a connection: it queues what has come, and the work item does the rest.
+//! Handlers of a connection: they queue messages and completed jobs for its work item.
 
 use crate::{
     cm::{

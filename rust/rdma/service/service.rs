@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a ULP implements: the service, and the session of one peer.
+//! Traits that a ULP implements: the service, and the session of one peer.
 
 use crate::service::{
     job::Completed,
@@ -83,7 +83,7 @@ pub trait Service: Send + Sync + 'static {
 /// The session is dropped when the connection has ended, whoever has ended it, and no peer and no device
 /// uses its memory any more. Messages that came shortly before may not be handled.
 pub trait Session: Send + 'static {
-    /// What the session keeps with a job that uses a page region, such as the request that it answers.
+    /// Data that the session keeps with a job on a page region, such as the request that the job answers.
     type Tag: Send + Unpin + 'static;
 
     /// Handles a message.

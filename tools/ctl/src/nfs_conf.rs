@@ -21,14 +21,14 @@ use std::{
 /// The file that is written.
 pub(crate) const FILE: &str = "/etc/nfs.conf.d/svcrdma.conf";
 const FOLDER: &str = "/etc/nfs.conf.d";
-/// What the guard writes, which is read last.
+/// The file that the guard writes. nfsd reads it last.
 const GUARD: &str = "/run/svcrdma/nfs.conf";
 /// The first line of the file.
 const WRITTEN: &str = "# Written by svcrdmactl listen.";
 /// The port without rdma-port.
 const DEFAULT: u16 = 20049;
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// True if the file was written or removed.
@@ -95,7 +95,7 @@ pub(crate) fn forget(system: &System, unwanted: u16) -> Result<Kept> {
     Ok(result(system, None))
 }
 
-/// Returns what became of a change after which nfsd should listen on the port `wanted`.
+/// Returns the result of a change after which nfsd should listen on the port `wanted`.
 fn result(system: &System, wanted: Option<u16>) -> Kept {
     let overruled = match port() == wanted {
         true => Vec::new(),

@@ -122,7 +122,7 @@ fn explain(error: Errno, what: &str) -> Error {
     }
 }
 
-/// What stands for the family of nfsd in tests: its portlist, which has IPv4 before IPv6.
+/// A stand-in for nfsd's netlink family in tests: its portlist, which has IPv4 before IPv6.
 #[cfg(feature = "test-root")]
 mod stand_in {
     use super::{
