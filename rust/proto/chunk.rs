@@ -76,7 +76,6 @@ impl Chunk {
     pub(crate) fn of(self, message: &[u8]) -> WriteChunk<'_> {
         WriteChunk {
             segments: items(message, self.at, self.count, SEGMENT_LEN),
-            count: self.count,
         }
     }
 
@@ -104,21 +103,9 @@ impl Chunk {
 pub struct WriteChunk<'m> {
     /// The bytes of the segments.
     segments: &'m [u8],
-    /// Number of segments.
-    count: u32,
 }
 
 impl<'m> WriteChunk<'m> {
-    /// Returns the number of segments.
-    pub fn len(&self) -> u32 {
-        self.count
-    }
-
-    /// Returns true if the chunk has no segments.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Returns the segments in order.
     pub fn segments(&self) -> Segments<'m> {
         Segments(self.segments)

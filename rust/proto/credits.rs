@@ -297,13 +297,17 @@ impl Credits {
     }
 
     /// Looks at the client and begins the next interval. If the client did not use its grant, the
-    /// next Replies grant less, and the client needs fewer buffers once it knows. Returns the
-    /// number of credits that should be backed.
+    /// next Replies grant less. A client with a lower grant needs fewer buffers once it knows. Returns
+    /// the number of credits that should be backed.
     pub fn look(&mut self, arrivals: Arrivals) -> u32 {
-        let wanted = if self.is_used(arrivals) {
+        let is_used = self.is_used(arrivals);
+        if !is_used {
+            self.halve();
+        }
+        let wanted = if is_used && self.ceiling(arrivals) >= self.backed {
             self.wanted(arrivals)
         } else {
-            self.shrink()
+            self.shrink(arrivals)
         };
         self.has_asked = false;
         self.looked = arrivals.calls;
@@ -311,12 +315,18 @@ impl Credits {
         wanted
     }
 
-    /// Halves the grant, and lowers `backed` as far as the client allows. Returns the new `backed`.
-    fn shrink(&mut self) -> u32 {
+    /// Halves the grant.
+    fn halve(&mut self) {
         if self.grant > START {
             // INVARIANT: At least `START`.
             self.grant = (self.grant / 2).max(START);
         }
+    }
+
+    /// Lowers `backed` as far as grant, limit and client allow. Returns the new `backed`.
+    fn shrink(&mut self, arrivals: Arrivals) -> u32 {
+        // INVARIANT: At least 1, as the ceiling is.
+        self.grant = self.grant.min(self.ceiling(arrivals));
         // INVARIANT: At least `grant`, and all that was promised.
         let kept = self.promised.wrapping_sub(self.ended).max(self.grant);
         self.backed = kept.max(START).min(self.backed);
@@ -532,6 +542,37 @@ mod tests {
             load(&mut credits, 1, 1, LIMIT);
             assert_eq!(credits.look(), (LIMIT - i).max(START));
         }
+    }
+
+    #[test]
+    fn a_lower_limit_releases_the_buffers_of_a_busy_client() {
+        const LOWER: u32 = 16;
+        let mut credits = Client::new(LIMIT);
+        let mut granted = load(&mut credits, LIMIT, 1000, LIMIT);
+        assert_eq!((granted, credits.look()), (LIMIT, LIMIT));
+        for _ in 0..4 * LIMIT {
+            while credits.unanswered() < granted {
+                assert_eq!(credits.on_call(u32::MAX), Ok(()));
+            }
+            granted = credits.on_reply(LOWER);
+            credits.on_end();
+        }
+        assert_eq!(
+            (granted, credits.look(), credits.backed()),
+            (LOWER, LOWER, LOWER)
+        );
+    }
+
+    #[test]
+    fn a_lower_limit_is_not_wanted_in_place_of_what_is_backed() {
+        let mut credits = Client::new(LIMIT);
+        let granted = load(&mut credits, LIMIT, 1000, LIMIT);
+        let backed = credits.backed();
+        // The client uses all of its grant, and asks for less than that.
+        while credits.unanswered() < granted {
+            assert_eq!(credits.on_call(LIMIT / 2), Ok(()));
+        }
+        assert!(credits.wanted() == backed && backed > LIMIT / 2);
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn plan_any(view: &View<'_>, max_pages: u32) -> Result<Layout, DecodeError> {
     choose(view, max_pages).map_err(|reason| view.refuse(reason))
 }
 
-/// Does so, or returns the reason to refuse the Call.
+/// Returns the layout, or the reason to refuse the Call.
 fn choose(view: &View<'_>, max_pages: u32) -> Result<Layout, Reason> {
     let kind = view.header().kind;
     if kind == Kind::Nomsg && view.header().reads.is_empty() {

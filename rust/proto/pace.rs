@@ -95,6 +95,30 @@ impl Pace {
     }
 }
 
+/// The fault of a peer that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// It has completed nothing.
+    Stalled,
+    /// It has completed something, too slowly.
+    TooSlow,
+}
+
+/// Returns the fault of a peer that is late by more than `patience` seconds: `behind` or `oldest`, the time for
+/// which its oldest completion is awaited, exceeds them.
+///
+/// The oldest completion alone counts only if `holds_calls`: Calls of the peer keep pages that others lack,
+/// and nfsd may take none of them before the peer takes Replies. A peer that takes a small Reply each
+/// second is never behind.
+pub fn judge(behind: u32, oldest: u32, patience: u32, holds_calls: bool) -> Option<Late> {
+    match (behind > patience, oldest > patience) {
+        (true, true) => Some(Late::Stalled),
+        (true, false) => Some(Late::TooSlow),
+        (false, true) if holds_calls => Some(Late::TooSlow),
+        _ => None,
+    }
+}
+
 /// Returns the milliseconds that `bytes` may take.
 fn time(bytes: u64, rate: u32) -> u64 {
     let bytes = bytes.saturating_mul(1000);
@@ -190,6 +214,15 @@ mod tests {
         pace.look(2000, RATE);
         pace.look(6000, RATE);
         assert_eq!(pace.behind(0, RATE), 4);
+    }
+
+    #[test]
+    fn a_peer_is_late_if_it_is_behind_or_holds_calls() {
+        assert_eq!(judge(16, 16, 15, false), Some(Late::Stalled));
+        assert_eq!(judge(16, 1, 15, true), Some(Late::TooSlow));
+        assert_eq!(judge(0, 16, 15, false), None);
+        assert_eq!(judge(0, 16, 15, true), Some(Late::TooSlow));
+        assert_eq!(judge(15, 15, 15, true), None);
     }
 
     #[test]

@@ -228,7 +228,9 @@ mod tests {
         fn run(&mut self, op: Op) -> bool {
             match op {
                 Op::TakePending => {
-                    self.accepts |= self.phase.take_pending().is_some();
+                    let was_pending = matches!(self.phase, Phase::Pending(_));
+                    assert_eq!(self.phase.take_pending(), was_pending.then_some(7));
+                    self.accepts |= was_pending;
                 }
                 Op::SettleWith | Op::SettleWithout => {
                     let half = matches!(op, Op::SettleWith).then_some(&7);

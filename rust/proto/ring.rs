@@ -155,7 +155,8 @@ mod tests {
         let mut ring = ring(4);
         // The items wrap around the end of the slots.
         assert_eq!((ring.push(0), ring.pop()), (Ok(()), Some(0)));
-        assert!((1..=4).all(|item| ring.push(item).is_ok()));
+        assert!((1..=4).all(|item| !ring.is_full() && ring.push(item).is_ok()));
+        assert!(ring.is_full());
         let mut gone = Vec::new();
         ring.remove_if(|item| item % 2 == 0, |item| gone.push(item));
         assert_eq!((gone, ring.len()), (vec![2, 4], 2));

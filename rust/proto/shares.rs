@@ -116,6 +116,12 @@ mod tests {
     }
 
     #[test]
+    fn the_classes_have_names() {
+        let classes = [PeerClass::Validated, PeerClass::Unvalidated];
+        assert_eq!(classes.map(PeerClass::name), ["validated", "unvalidated"]);
+    }
+
+    #[test]
     fn the_budgets_divide_all_pages_one_to_seven() {
         for (device, strangers) in [(16384, 2048), (8224, 1028), (4224, 1028), (4194304, 524288)] {
             let budgets = PeerClass::ALL.map(|class| budget(class, device).pages());

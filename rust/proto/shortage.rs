@@ -5,9 +5,9 @@
 //!
 //! The watchdog looks at the waiting connections at fixed intervals while any waits. [`Wait`] and
 //! [`Queue`] find the Calls that have waited for [`INTERVALS`]. [`Holder`] finds the connections that
-//! have filled too few of their pages during as many intervals. [`Largest`] selects the connection to
-//! close, and [`unserved`] the pages that count. A connection has more time while Calls still get
-//! pages, as they do under mere load.
+//! have filled too few of their pages for a part of the time that a peer has in a shortage. Under mere
+//! load, or on a slow link, each connection fills pages from time to time. [`Largest`] selects the
+//! connection to close, and [`unserved`] the pages that count.
 
 use crate::shares::PeerClass;
 
@@ -15,8 +15,8 @@ use crate::shares::PeerClass;
 /// unserved.
 pub const INTERVALS: u32 = 2;
 
-/// Successive looks at which a connection may be unserved while Calls get pages.
-const PATIENCE: u32 = 6;
+/// A connection may be unserved for the time that a peer has in a shortage, divided by this.
+const PART: u32 = 5;
 
 /// The wait of a connection's first Call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Wait {
             self.looks = 0;
             return 0;
         };
-        let follows = self.looks > 0 && at == self.at.wrapping_add(1) && turn == self.turn;
+        let follows = at == self.at.wrapping_add(1) && turn == self.turn;
         let looks = if follows {
             self.looks.saturating_add(1)
         } else {
@@ -49,49 +49,22 @@ impl Wait {
     }
 }
 
-/// The progress of the connections that wait for pages.
+/// The looks at the connections that wait for pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Calls that have got pages; wraps around.
-    left: u32,
-    /// Value of `left` at the last look.
-    seen: u32,
-    /// Looks since `left` changed.
-    still: u32,
     /// Looks since pages were reclaimed for late Calls.
     looks: u32,
 }
 
 impl Queue {
-    /// Notes that the first Call has got pages.
-    pub fn leave(&mut self) {
-        self.left = self.left.wrapping_add(1);
-    }
-
     /// Looks at the queue.
     pub fn look(&mut self) {
         self.looks = self.looks.saturating_add(1);
-        self.still = if self.seen == self.left {
-            self.still.saturating_add(1)
-        } else {
-            0
-        };
-        self.seen = self.left;
     }
 
     /// Returns true if a Call that waited at `looks` successive looks is late.
     pub fn is_late(&self, looks: u32) -> bool {
         looks.min(self.looks) > INTERVALS
-    }
-
-    /// Returns the number of successive looks at which a connection may be unserved. It is 0 if, at
-    /// the last look, no Call had got pages for [`INTERVALS`].
-    pub fn patience(&self) -> u32 {
-        if self.still >= INTERVALS {
-            0
-        } else {
-            PATIENCE
-        }
     }
 
     /// Restarts the wait of the late Calls after pages were reclaimed for them.
@@ -121,10 +94,10 @@ impl Holder {
     /// `per_second` times per second.
     ///
     /// The connection is unserved if its peer has filled pages so slowly during [`INTERVALS`] that
-    /// it would need more than `seconds` to fill the pages that the connection had. Returns the
-    /// number of successive looks at which the connection was unserved.
-    pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> u32 {
-        let follows = self.looks > 0 && at == self.at.wrapping_add(1);
+    /// it would need more than `seconds` to fill the pages that the connection had. Returns true if
+    /// the connection was unserved for longer than a fifth of `seconds`.
+    pub fn look(&mut self, at: u32, held: u32, filled: u32, per_second: u32, seconds: u32) -> bool {
+        let follows = at == self.at.wrapping_add(1);
         self.looks = match (held, follows) {
             (0, _) => 0,
             (_, true) => self.looks.saturating_add(1),
@@ -144,7 +117,7 @@ impl Holder {
         } else {
             0
         };
-        self.unserved
+        self.unserved > seconds.saturating_mul(per_second) / PART
     }
 }
 
@@ -244,32 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn patience_lasts_while_calls_leave() {
-        let mut queue = Queue::default();
-        let mut patience = |leaves| {
-            if leaves {
-                queue.leave();
-            }
-            queue.look();
-            queue.patience()
-        };
-        let (yes, no) = (true, false);
-        assert_eq!(
-            [no, no, no, yes, no, no, no].map(&mut patience),
-            [PATIENCE, 0, 0, PATIENCE, PATIENCE, 0, 0]
-        );
-    }
-
-    #[test]
     fn a_restart_gives_late_calls_another_two_intervals() {
-        let mut queue = Queue {
-            left: u32::MAX,
-            ..Queue::default()
-        };
+        let mut queue = Queue::default();
         let mut late = |restarts| {
             if restarts {
                 queue.restart();
-                queue.leave();
             }
             queue.look();
             queue.is_late(9)
@@ -287,7 +239,8 @@ mod tests {
         [(); N].map(|()| {
             at = at.wrapping_add(1);
             sum += filled;
-            holder.look(at, held, sum, 2, 15) > 0
+            holder.look(at, held, sum, 2, 15);
+            holder.unserved > 0
         })
     }
 
@@ -306,31 +259,42 @@ mod tests {
         assert_eq!(looks(2112, 257), [false; 8]);
     }
 
-    #[test]
-    fn one_completed_read_spares_a_holder_for_two_intervals() {
+    /// Returns the first look at which a connection with 1028 pages is to be closed, if its peer fills a
+    /// Call of 257 pages at every `every`th look of 100. A look is half a second.
+    fn closed_at(every: u32, seconds: u32) -> Option<u32> {
         let mut holder = Holder::default();
-        let filled = [0, 0, 257, 257, 257, 257];
-        let mut at = 0;
-        let found = filled.map(|filled| {
-            at += 1;
-            holder.look(at, 1028, filled, 2, 15) > 0
-        });
-        assert_eq!(found, [false, false, false, false, true, true]);
+        (1..=100).find(|at| holder.look(*at, 1028, at / every * 257, 2, seconds))
+    }
+
+    #[test]
+    fn a_holder_has_a_fifth_of_the_time() {
+        // The third look is the first at which it is unserved: then 3 s, and 0.5 s, and 120 s.
+        assert_eq!(closed_at(101, 15), Some(3 + 6));
+        assert_eq!(closed_at(101, 4), Some(3 + 1));
+        assert_eq!(closed_at(101, 600), None);
+    }
+
+    #[test]
+    fn a_holder_on_a_slow_link_is_spared() {
+        // A Call of 1 MiB in 4 s.
+        assert_eq!(closed_at(8, 15), None);
+        assert_eq!(closed_at(9, 15), Some(9 + 8));
     }
 
     #[test]
     fn only_successive_looks_count() {
         let mut holder = Holder::default();
+        let mut unserved = |at, held| {
+            holder.look(at, held, 0, 2, 15);
+            holder.unserved
+        };
         for at in [1, 3, 5, 7, 8, 10, 11] {
-            assert_eq!(holder.look(at, 9, 0, 2, 15), 0, "{at}");
+            assert_eq!(unserved(at, 9), 0, "{at}");
         }
-        assert_eq!(holder.look(12, 9, 0, 2, 15), 1);
+        assert_eq!(unserved(12, 9), 1);
         // The connection holds no page at this look.
-        assert_eq!(holder.look(13, 0, 0, 2, 15), 0);
-        assert_eq!(
-            [14, 15, 16, 17].map(|at| holder.look(at, 9, 0, 2, 15)),
-            [0, 0, 1, 2]
-        );
+        assert_eq!(unserved(13, 0), 0);
+        assert_eq!([14, 15, 16, 17].map(|at| unserved(at, 9)), [0, 0, 1, 2]);
     }
 
     #[test]

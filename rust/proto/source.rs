@@ -240,6 +240,12 @@ mod tests {
         let sizes = [0, 1, 2, 3, 4, 5, 6, 15].map(|code| path(code).mtu);
         assert_eq!(sizes, [0, 256, 512, 1024, 2048, 4096, 0, 0]);
         assert_eq!(path(5).traffic_class, 106);
+        let forms = [
+            Encapsulation::InfiniBand,
+            Encapsulation::RoceV1,
+            Encapsulation::RoceV2,
+        ];
+        assert_eq!(forms.map(Encapsulation::name), ["ib", "roce1", "roce2"]);
     }
 
     #[test]

@@ -205,6 +205,7 @@ mod tests {
                 queue.retire(n);
                 model.drain(..model.len().min(n as usize));
             }
+            assert_eq!(queue.outstanding() as usize, model.len());
             assert_eq!(queue.room() as usize, depth as usize - model.len());
             assert_eq!(queue.is_empty(), model.is_empty());
             assert_eq!(queue.oldest(), model.front().copied());

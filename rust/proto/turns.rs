@@ -491,6 +491,29 @@ mod tests {
     }
 
     #[test]
+    fn waiting_connections_are_counted() {
+        let mut turns = turns(&[1, 1, 2]);
+        assert!(turns.is_empty());
+        wait(&mut turns, 0, 1);
+        wait(&mut turns, 2, 1);
+        assert_eq!((turns.len(), turns.is_empty()), (2, false));
+        turns.serve();
+        turns.serve();
+        assert_eq!((turns.len(), turns.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn places_must_be_wider_in_both_parts() {
+        let mut turns = turns(&[1, 1]);
+        let members = |n| (0..n).map(|_| Member::default()).collect();
+        let hosts = |n| (0..n).map(|_| Host::default()).collect();
+        for (n, m) in [(3, 0), (3, 2), (2, 3), (0, 3)] {
+            let (members, hosts) = turns.widen(members(n), hosts(m));
+            assert_eq!((members.len(), hosts.len(), turns.room()), (n, m, 2));
+        }
+    }
+
+    #[test]
     fn hosts_get_equal_pages_however_many_connections_they_have() {
         let sizes = [1, 2, 64, 65, 257, 1028];
         for (few, many) in sizes.into_iter().flat_map(|a| sizes.map(|b| (a, b))) {

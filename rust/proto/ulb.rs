@@ -383,8 +383,10 @@ mod tests {
             assert_eq!(needs_answer_inline(&inline), needs, "{version}");
             let in_chunk = message(1, &words, &[(0, 40)]);
             assert!(!needs_answer_inline(&in_chunk));
+            let of_words = |words: &[u32]| needs_answer(|at| words.get(at as usize / 4).copied());
+            assert_eq!(of_words(&words), needs, "{version}");
             words[3] ^= 1;
-            assert!(!needs_answer(|at| words.get(at as usize / 4).copied()));
+            assert!(!of_words(&words));
         }
     }
 

@@ -28,6 +28,10 @@ use kernel::{
         Mutex, //
     },
 };
+use support::{
+    figure::Figure,
+    RateLimit, //
+};
 
 /// The kind of work that completes in a queue. Receives and other work have separate queues, which
 /// are polled in parallel.
@@ -40,13 +44,31 @@ pub enum Completes {
 }
 
 /// The health of a completion queue. It outlives the queue; may be read in any context.
-pub struct Health(AtomicFlag);
+pub struct Health {
+    is_broken: AtomicFlag,
+    /// Handled completions of Receives and of work of send queues; wraps around. The worker of the
+    /// queue writes it.
+    handled: Figure<u32>,
+}
 
 impl Health {
     /// Returns true if the device has reported an error of the queue, or if a drain has found that
     /// the queue completes no work any more.
     pub fn is_broken(&self) -> bool {
-        self.0.load(Relaxed)
+        self.is_broken.load(Relaxed)
+    }
+
+    /// Counts a completion.
+    ///
+    /// # Safety
+    ///
+    /// The worker of `cq` calls this, a queue that [`Cq::new`] has allocated.
+    #[inline]
+    pub(super) unsafe fn count(cq: *mut bindings::ib_cq) {
+        // CAST: `new` has passed a `Health` as the context.
+        // SAFETY: The queue is live while its worker runs, and is freed before its `Health`.
+        let handled = unsafe { &(*(*cq).cq_context.cast::<Self>()).handled };
+        handled.add(1);
     }
 }
 
@@ -103,7 +125,11 @@ impl Cq {
     ///
     /// `ENOMEM`, or the driver's error.
     pub fn new(pd: &Arc<Pd>, completes: Completes, entries: u32, vector: u32) -> Result<Arc<Self>> {
-        let health = Arc::new(Health(AtomicFlag::new(false)), GFP_KERNEL)?;
+        let health = Health {
+            is_broken: AtomicFlag::new(false),
+            handled: Figure::default(),
+        };
+        let health = Arc::new(health, GFP_KERNEL)?;
         let context = Arc::as_ptr(&health).cast_mut().cast();
         let handler =
             Some(Self::event as unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
@@ -146,7 +172,7 @@ impl Cq {
         if unsafe { (*event).event } == bindings::ib_event_type_IB_EVENT_CQ_ERR {
             // CAST: `new` has passed a `Health` as the context.
             // SAFETY: The queue is freed before its `Health`.
-            unsafe { (*context.cast::<Health>()).0.store(true, Relaxed) };
+            unsafe { (*context.cast::<Health>()).is_broken.store(true, Relaxed) };
         }
     }
 
@@ -165,13 +191,24 @@ impl Cq {
         self.entries.saturating_sub(self.reservations.lock().room)
     }
 
-    /// Reserves `entries` entries. Returns `None` if the queue has fewer left. May sleep.
+    /// Returns true if the queue gets no more queue pairs: it is broken, or it keeps memory of a queue
+    /// pair that could not be drained, and has to be freed for that. May sleep.
+    pub fn is_retired(&self) -> bool {
+        self.is_broken() || !self.reservations.lock().remains.is_empty()
+    }
+
+    /// Reserves `entries` entries. Returns `None` if the queue has fewer left, or keeps memory of a
+    /// queue pair that could not be drained. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn reserve(self: &Arc<Self>, entries: u32) -> Result<Option<CqReservation>> {
         let mut reservations = self.reservations.lock();
+        // Otherwise the queue might never become idle, and would keep ever more memory.
+        if !reservations.remains.is_empty() {
+            return Ok(None);
+        }
         let Some(room) = reservations.room.checked_sub(entries) else {
             return Ok(None);
         };
@@ -203,9 +240,14 @@ impl Cq {
         unsafe { bindings::flush_cq(self.as_ptr()) };
     }
 
+    /// Returns the number of handled completions, which wraps around. In any context.
+    pub(super) fn handled(&self) -> u32 {
+        self.health.handled.get()
+    }
+
     /// Marks the queue broken because it completes no work any more. In process context.
     pub(super) fn stop(&self) {
-        if !self.health.0.xchg(true, Relaxed) {
+        if !self.health.is_broken.xchg(true, Relaxed) {
             pr_err!(
                 "{}: completion queue stopped, closing its connections\n",
                 self.pd.device().name()
@@ -254,12 +296,22 @@ impl CqReservation {
             && self.entries >= entries
     }
 
-    /// Keeps `remains` until the queue is freed. May sleep.
+    /// Keeps `remains` until the queue is freed, which gets no more queue pairs. May sleep.
     pub(super) fn keep(&self, remains: Remains) {
-        let refused = {
+        let (is_first, refused) = {
             let mut reservations = self.cq.reservations.lock();
-            reservations.remains.push_within_capacity(remains)
+            (
+                reservations.remains.is_empty(),
+                reservations.remains.push_within_capacity(remains),
+            )
         };
+        if is_first && !self.cq.is_broken() && RateLimit::Others.allows() {
+            pr_warn!(
+                "{}: a queue pair does not complete its work, keeping its memory until the other \
+                 connections of its completion queue end\n",
+                self.cq.pd.device().name()
+            );
+        }
         if let Err(refused) = refused {
             // Not reached: the reservation has room for it. Memory that completions may name is
             // lost rather than freed.

@@ -8,11 +8,12 @@
 //!
 //! # Failed drains
 //!
-//! A drain fails if the device does not put the queue pair into the error state, does not take the
-//! marker, or if the completion queue is broken. The queue pair is destroyed nevertheless, after
-//! which the device adds no completion to the queue (`ib_destroy_qp`). But the queue may still have
-//! completions, or its worker may have polled some that it has not handled. All memory that these
-//! may name is kept until the completion queue is freed.
+//! A drain fails if the device does not put the queue pair into the error state, does not take or does
+//! not complete the marker, or if the completion queue is broken. The queue pair is destroyed
+//! nevertheless, after which the device adds no completion to the queue (`ib_destroy_qp`). But the queue
+//! may still have completions, or its worker may have polled some that it has not handled. All memory
+//! that these may name is kept until the completion queue is freed. The queue gets no more queue pairs,
+//! so it is freed when its other connections have ended.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -34,8 +35,7 @@ use kernel::{
 /// Milliseconds between two looks at a completion queue.
 const SLICE_MSECS: u32 = 250;
 
-/// The looks at the queues of a queue pair after which one that completes nothing counts as stopped:
-/// 15 seconds.
+/// The looks at the queues of a queue pair after which a drain fails: 15 seconds.
 pub(super) const LOOKS: u32 = 60;
 
 /// A marker: the last work request of a queue.
@@ -173,10 +173,11 @@ impl<H: Handler> Drain<H> {
         to_result(unsafe { bindings::ib_post_recv(qp, &wr, &mut bad) })
     }
 
-    /// Waits for the completion of the marker, which was posted. Returns false if the completion
-    /// queue completes no work any more. Subtracts the looks that it takes, of [`SLICE_MSECS`] each,
-    /// from `left`, and looks at least twice. Sleeps.
-    pub(super) fn wait(&self, reservation: &CqReservation, left: &mut u32) -> bool {
+    /// Waits for the completion of the marker, which was posted. Returns false if it does not complete.
+    /// The completion queue is then broken, unless it has handled other completions since their number
+    /// was `handled`. Subtracts the looks that it takes, of [`SLICE_MSECS`] each, from `left`, and looks
+    /// at least twice. Sleeps.
+    pub(super) fn wait(&self, reservation: &CqReservation, handled: u32, left: &mut u32) -> bool {
         loop {
             if self.marker.wait() {
                 return true;
@@ -187,7 +188,9 @@ impl<H: Handler> Drain<H> {
                 return self.marker.wait();
             }
             let Some(fewer) = left.checked_sub(1) else {
-                reservation.cq().stop();
+                if reservation.cq().handled() == handled {
+                    reservation.cq().stop();
+                }
                 return self.marker.wait();
             };
             *left = fewer;

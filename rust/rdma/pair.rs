@@ -9,7 +9,10 @@ use crate::{
         Completion,
         Status, //
     },
-    cq::CqReservation,
+    cq::{
+        CqReservation,
+        Health, //
+    },
     drain::{
         Drain,
         LOOKS, //
@@ -96,9 +99,11 @@ impl<H: Handler> Pair<H> {
     ///
     /// # Safety
     ///
-    /// The RDMA core calls this with a completion of the send queue of a queue pair that
+    /// The worker of `cq` calls this with a completion of the send queue of a queue pair that
     /// `Qp::new` has made.
-    pub(super) unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+    pub(super) unsafe extern "C" fn done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { Health::count(cq) };
         // CAST: `wr_cqe` points to the first field of a `repr(C)` slot, see `ChainBuffers::add`.
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let slot: *const Slot = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
@@ -117,9 +122,11 @@ impl<H: Handler> Pair<H> {
     ///
     /// # Safety
     ///
-    /// The RDMA core calls this with a completion of a `Buffer<H::Call>` that was posted to a queue
+    /// The worker of `cq` calls this with a completion of a `Buffer<H::Call>` that was posted to a queue
     /// pair that `Qp::new` has made.
     pub(super) unsafe extern "C" fn received(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { Health::count(cq) };
         // CAST: `wr_cqe` points to the first field of a `repr(C)` buffer, see `Buffer::new`.
         // SAFETY: By the safety requirements of this function `wc` is valid.
         let raw: *mut Buffer<H::Call> = unsafe { *(*wc).__bindgen_anon_1.wr_cqe }.cast();
@@ -211,6 +218,8 @@ impl<H: Handler> Pair<H> {
         else {
             return (false, false);
         };
+        let handled = |reservation: &CqReservation| reservation.cq().handled();
+        let (of_sends, of_receives) = (handled(&self.send_cq), handled(&self.receive_cq));
         // SAFETY: The queue pair is in the error state. Nobody posts Sends, which needs the `Qp`, and
         // the send queue has room for the marker. `drop` keeps the drain unless it succeeds.
         let has_sent = unsafe { sends.post_send(qp) }.is_ok();
@@ -218,8 +227,8 @@ impl<H: Handler> Pair<H> {
         let has_received = unsafe { receives.post_receive(qp) }.is_ok();
         let mut left = LOOKS;
         (
-            has_sent && sends.wait(&self.send_cq, &mut left),
-            has_received && receives.wait(&self.receive_cq, &mut left),
+            has_sent && sends.wait(&self.send_cq, of_sends, &mut left),
+            has_received && receives.wait(&self.receive_cq, of_receives, &mut left),
         )
     }
 }

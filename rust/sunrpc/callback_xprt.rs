@@ -198,8 +198,9 @@ impl<B: Back> CallbackXprt<B> {
         // SAFETY: By the safety requirements of this function.
         unsafe { bindings::xprt_wait_for_buffer_space(xprt) };
         // `waits` is a full barrier between setting `XPRT_WRITE_SPACE` above and the check. If it
-        // returns true, the class calls `resume` after its own barrier, and so sees the flag.
-        if !back.waits() {
+        // returns true, the class calls `resume` after its own barrier, and so sees the flag. A
+        // connection that closes calls it no more: its close clears the flag if it comes later.
+        if !back.waits() || back.is_closing() {
             // SAFETY: By the safety requirements of this function.
             unsafe { bindings::xprt_write_space(xprt) };
         }

@@ -236,14 +236,19 @@ impl<T: Send> Inbox<T> {
     }
 
     /// Returns true if the listener of this inbox can be removed from its service: the service has
-    /// a listener of another class, or the inbox has no transport.
+    /// a listener of another class, or the inbox has no transport. Returns true for the inbox of a
+    /// connection.
     ///
     /// Takes `sv_lock` of the service under the inbox' lock.
     pub fn is_replaceable(&self) -> bool {
+        if !matches!(self.flag, Flag::Conn) {
+            return true;
+        }
         let inner = self.inner.lock();
-        // SAFETY: The transport is live by the invariant of `Target`. Its service is live as well:
-        // `svc_delete_xprt` detaches a transport before it removes the transport from the service's
-        // list, and the service is only destroyed when that list is empty (`svc_destroy`).
+        // SAFETY: The transport is live by the invariant of `Target`. Its service is live as well: the
+        // transport is a listener, and only `svc_delete_xprt` takes listeners from the service's list,
+        // after it has detached them. The service is only destroyed when that list is empty
+        // (`svc_destroy`).
         let has_others = |target: &Target| unsafe { bindings::xprt_has_others(target.0.as_ptr()) };
         inner.target.as_ref().is_none_or(has_others)
     }

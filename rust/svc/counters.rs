@@ -109,18 +109,22 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Creates the counters of `namespace`, all 0.
-            fn of(namespace: Namespace) -> Result<Self> {
+            /// Returns an initialiser of the counters of `namespace`, all 0.
+            fn of(namespace: Namespace) -> Result<impl Init<Self>> {
                 let tallies = new_spinlock!(Tallies::new()?, "svcrdma tallies");
-                Ok(Self {
+                let tallies = KBox::pin_init(tallies, GFP_KERNEL)?;
+                let accept_from = AcceptFrom::new()?;
+                let recent_peers = RecentPeers::new()?;
+                let latency = latencies()?;
+                Ok(init!(Self {
                     namespace,
-                    accept_from: AcceptFrom::new()?,
-                    recent_peers: RecentPeers::new()?,
-                    tallies: KBox::pin_init(tallies, GFP_KERNEL)?,
+                    accept_from,
+                    recent_peers,
+                    tallies,
                     $($total: Counter::new(),)*
                     $($name: Counter::new(),)*
-                    latency: latencies()?,
-                })
+                    latency,
+                }))
             }
 
             /// Sets the counters of all connections to the sums of their numbers.
@@ -179,6 +183,10 @@ counters! {
         read_bytes = c"read_bytes";
         /// Bytes of Replies that were written by RDMA Write.
         write_bytes = c"write_bytes";
+        /// Bytes of Calls that arrived inline, with their transport headers.
+        inline_received_bytes = c"inline_received_bytes";
+        /// Bytes of Replies and callbacks that go inline, with their transport headers.
+        inline_sent_bytes = c"inline_sent_bytes";
         /// Work requests that were posted to send queues.
         work_requests = c"work_requests";
     }
@@ -238,10 +246,8 @@ host_counters! {
 }
 
 impl Namespaced for Counters {
-    // Out of line: the frame holds all counters while they are moved to the heap.
-    #[inline(never)]
     fn new(namespace: Namespace) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self::of(namespace)?, GFP_KERNEL)?)
+        Arc::pin_init(Self::of(namespace)?, GFP_KERNEL)
     }
 }
 
@@ -326,7 +332,7 @@ impl Tallies {
 }
 
 /// The numbers of a connection, as part of the counters of its namespace. Dropping it keeps their
-/// sums there, so its owner must be what all threads own that change the numbers.
+/// sums there. The numbers live as long as the threads that change them.
 pub(crate) struct Enrolled {
     tally: Arc<Tally>,
     counters: Arc<Counters>,

@@ -70,8 +70,8 @@ fn show_connections(server: &Server, m: &SeqFile) {
         "device connection peer phase age_seconds calls unanswered credits \
          receive_bytes send_bytes posted waiting oldest_seconds reading_kib reply_kib net \
          standing behind_seconds credits_held receives receives_posted lane \
-         read_bytes write_bytes work_requests path_mtu traffic_class \
-         encapsulation\n"
+         read_bytes write_bytes work_requests inline_received_bytes inline_sent_bytes \
+         path_mtu traffic_class encapsulation\n"
     );
     server.devices.for_each(|device| {
         device.for_each(|connection| {
@@ -131,16 +131,18 @@ fn show_connection(device: &Device, connection: &Connection, m: &SeqFile) {
             let tally = &endpoint.published.tally;
             seq_print!(
                 m,
-                " {} {} {} {} {} {}",
+                " {} {} {} {} {} {} {} {}",
                 pool.count(),
                 pool.posted(),
                 lane,
                 tally.read_bytes.get(),
                 tally.write_bytes.get(),
-                tally.work_requests.get()
+                tally.work_requests.get(),
+                tally.inline_received_bytes.get(),
+                tally.inline_sent_bytes.get()
             );
         }
-        None => seq_print!(m, " - - - - - -"),
+        None => seq_print!(m, " - - - - - - - -"),
     }
     match connection.offer.path {
         Some(path) => seq_print!(

@@ -190,7 +190,7 @@ impl<A: Access> Exposure<A> {
     /// # Context
     ///
     /// Process context. Does not sleep unless `region` has an older mapping, see
-    /// [`PageRegion::unmap`].
+    /// [`PageRegion::unmap`], or the driver sleeps in `ib_map_mr_sg`, as that of hns may.
     ///
     /// # Errors
     ///

@@ -217,7 +217,7 @@ impl MemoryRegion {
     }
 
     /// Maps the first `len` bytes of `mapping` into the MRs, which get new keys and new addresses. Does
-    /// not sleep.
+    /// not sleep, unless the driver does in `ib_map_mr_sg`: that of hns allocates with `GFP_KERNEL`.
     ///
     /// # Errors
     ///

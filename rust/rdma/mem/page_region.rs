@@ -48,6 +48,9 @@ pub struct PageRegion {
     mapping: Mapping,
     /// Registered memory: the sink of RDMA Reads, or what a peer may use.
     memory_region: Option<KBox<MemoryRegion>>,
+    /// True if RDMA Reads go to the memory region. Reads need none on InfiniBand and RoCE, where not
+    /// all drivers fence the invalidation behind them (drivers/infiniband/hw/mlx5/wr.c).
+    is_registered_sink: bool,
 }
 
 impl PageRegion {
@@ -63,6 +66,7 @@ impl PageRegion {
             stream: Stream::with_capacity(pages)?,
             mapping: Mapping::with_capacity(pages)?,
             memory_region: None,
+            is_registered_sink: false,
         }? Error);
         KBox::init(this, GFP_KERNEL)
     }
@@ -79,6 +83,7 @@ impl PageRegion {
         let kind = Kind::new(&pd.device().limits()).ok_or_else(compat::eopnotsupp)?;
         let mut this = Self::with_capacity(pages)?;
         this.memory_region = Some(MemoryRegion::new(pd, kind, pages)?);
+        this.is_registered_sink = pd.needs_registration();
         for _ in 0..pages {
             let page = FreshPage::new(Effort::Full)?;
             this.stream.push(page).map_err(|_| ENOMEM)?;
@@ -110,11 +115,12 @@ impl PageRegion {
     }
 
     /// Unmaps the pages, and sets the memory region that RDMA Reads into the page region use from
-    /// now on. See [`Self::unmap`] for the context.
+    /// now on. See [`Self::unmap`] for the context; sleeps if it replaces a memory region.
     #[inline]
     pub fn set_memory_region(&mut self, memory_region: KBox<MemoryRegion>) {
         self.unmap();
         self.memory_region = Some(memory_region);
+        self.is_registered_sink = true;
     }
 
     /// Returns true if the page region has a memory region.
@@ -130,17 +136,17 @@ impl PageRegion {
             .take_if(|memory_region| memory_region.is_idle())
     }
 
-    /// Returns the memory region and the number of mapped pages. Returns `None` if there is no
-    /// memory region, or if the pages are not mapped for RDMA Reads and for `pd`.
+    /// Returns the memory region that RDMA Reads go to, and the number of mapped pages. Returns
+    /// `None` if there is none, or if the pages are not mapped for RDMA Reads and for `pd`.
     #[inline]
     pub(crate) fn memory_region(&self, pd: &Arc<Pd>) -> Option<(&MemoryRegion, usize)> {
         let memory_region = self.memory_region.as_deref()?;
-        let is_sink = self.mapping.is_for(pd, Direction::FromDevice);
+        let is_sink = self.is_registered_sink && self.mapping.is_for(pd, Direction::FromDevice);
         is_sink.then_some((memory_region, self.mapping.pages()))
     }
 
     /// Maps all pages for the device of `pd`, instead of an earlier mapping. With
-    /// [`Direction::FromDevice`], also maps them into the memory region, if there is one. See
+    /// [`Direction::FromDevice`], also maps them into the memory region, if Reads go to it. See
     /// [`Self::unmap`] for the context.
     ///
     /// # Errors
@@ -154,7 +160,7 @@ impl PageRegion {
         self.map_pages(pd, direction)?;
         let len = self.mapping.pages().saturating_mul(PAGE_SIZE);
         let registered = match (&mut self.memory_region, direction) {
-            (Some(memory_region), Direction::FromDevice) => {
+            (Some(memory_region), Direction::FromDevice) if self.is_registered_sink => {
                 memory_region.map(&self.mapping, direction, len)
             }
             _ => Ok(()),

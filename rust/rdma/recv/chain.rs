@@ -42,6 +42,11 @@ impl<S: State> ReceiveChain<S> {
         }
     }
 
+    /// Returns true if the list has no buffer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
     /// Adds a buffer at the end.
     ///
     /// # Safety

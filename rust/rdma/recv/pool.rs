@@ -164,6 +164,7 @@ impl<S: State> ReceivePool<S> {
     ///
     /// - `ENOMEM` if there is no memory or no DMA address for a buffer.
     /// - `ENOBUFS` if the budget is used up.
+    /// - `EIO` if the driver has not taken all buffers. The next return or change posts the others.
     /// - `ENODEV` if the pool has no queue pair, or that is being destroyed.
     pub fn resize(
         self: &Arc<Self>,
@@ -184,7 +185,8 @@ impl<S: State> ReceivePool<S> {
         self.batch.set(inner.supply.batch());
         // Buffers that came back before may be a batch now.
         self.post(&mut inner);
-        (backed, made)
+        let posted = inner.chain.is_empty().then_some(()).ok_or(EIO);
+        (backed, made.and(posted))
     }
 
     /// Takes a spare buffer or allocates one, and makes it wait to be posted. May sleep. Errors are

@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// Notes if a completion is awaited from now on.
+    /// Starts the completion timer, or stops it.
     #[inline]
     pub(crate) fn set_awaited(&mut self, is_awaited: bool) {
         let since = self.since;

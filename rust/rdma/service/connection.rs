@@ -69,6 +69,9 @@ const DEPTH: u32 = 62;
 /// Work requests that are posted at a time, and scatter/gather entries of each, at most.
 const CHAIN: usize = 16;
 
+/// Seconds after which a job that the device has not done ends the connection.
+const PATIENCE: u32 = 60;
+
 /// The tag of the sessions of a service.
 pub(super) type TagOf<S> = <<S as Service>::Session as Session>::Tag;
 
@@ -287,9 +290,15 @@ impl<S: Service> Connection<S> {
         if state.queues.iter().any(|queue| queue.is_broken()) {
             return Err("a completion queue is broken");
         }
-        // Jobs may wait for memory that can be mapped.
-        if let Stop::Failed(_) = self.send_queue.lock().resume() {
-            return Err("cannot post");
+        let (age, stop) = {
+            let mut queue = self.send_queue.lock();
+            // Without a minimum rate. `resume` posts jobs that wait for memory that can be mapped.
+            (queue.tick(1, 0), queue.resume())
+        };
+        match (age, stop) {
+            (Err(_), _) | (_, Stop::Failed(_)) => return Err("cannot post"),
+            (Ok(age), _) if age.oldest > PATIENCE => return Err("the peer is too slow"),
+            _ => {}
         }
         state.session.tick(&mut state.peer)?;
         self.post(&mut state.peer)

@@ -60,8 +60,8 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Returns the completion queues for Receives and for Sends: new ones if the device has reported an
-    /// error of the last ones, whose connections end. May sleep.
+    /// Returns the completion queues for Receives and for Sends. Makes new ones if one of the last ones gets
+    /// no more queue pairs. May sleep.
     ///
     /// # Errors
     ///
@@ -69,14 +69,14 @@ impl Device {
     pub(super) fn cqs(&self) -> Result<Cqs> {
         let mut cqs = self.cqs.lock();
         let (receives, sends) = cqs.as_ref().ok_or(ENODEV)?;
-        if !receives.is_broken() && !sends.is_broken() {
+        if !receives.is_retired() && !sends.is_retired() {
             return Ok((receives.clone(), sends.clone()));
         }
         let new = make_cqs(&self.ib)?;
-        let broken = cqs.replace(new.clone());
+        let retired = cqs.replace(new.clone());
         drop(cqs);
         // Without the mutex: the last reference frees what is left of connections.
-        drop(broken);
+        drop(retired);
         Ok(new)
     }
 }
@@ -84,8 +84,9 @@ impl Device {
 /// Makes the completion queues of a device. May sleep.
 fn make_cqs(ib: &IbDevice) -> Result<Cqs> {
     let pd = Pd::new(ib)?;
-    let receives = Cq::new(&pd, Completes::Receives, CQ_ENTRIES, 0)?;
-    let sends = Cq::new(&pd, Completes::Sends, CQ_ENTRIES, 0)?;
+    let entries = CQ_ENTRIES.min(ib.limits().max_cqe);
+    let receives = Cq::new(&pd, Completes::Receives, entries, 0)?;
+    let sends = Cq::new(&pd, Completes::Sends, entries, 0)?;
     Ok((receives, sends))
 }
 

@@ -62,7 +62,8 @@ impl<T> Peer<T> {
         })
     }
 
-    /// Returns the protection domain of the connection, for buffers, page regions and exposures.
+    /// Returns the protection domain of the connection, for buffers, page regions and exposures. The removal
+    /// of the device waits until all of these are dropped.
     pub fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }

@@ -82,5 +82,7 @@ struct Flush<S: Service>(Arc<Devices<S>>);
 impl<S: Service> Drop for Flush<S> {
     fn drop(&mut self) {
         self.0.queue.flush();
+        // The first flush may have run work that has queued a teardown.
+        self.0.queue.flush();
     }
 }

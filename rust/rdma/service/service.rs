@@ -67,8 +67,9 @@ pub trait Service: Send + Sync + 'static {
     fn rejected(&self, _peer: &Addr, _error: Error) {}
 
     /// Notes that a connection is closed for `reason`: one that a function of its session has returned, a
-    /// job that cannot be posted, or a broken completion queue. It is not called if the peer ends the
-    /// connection, or the device does, which refuses wrong accesses and messages that are not Sends.
+    /// job that cannot be posted or takes too long, or a broken completion queue. It is not called if the
+    /// peer ends the connection, or the device does, which refuses wrong accesses and messages that are not
+    /// Sends.
     fn closed(&self, _peer: &Addr, _reason: &'static str) {}
 }
 
@@ -122,8 +123,9 @@ pub trait Session: Send + 'static {
         Ok(())
     }
 
-    /// Called about each second, for timeouts. Nothing else notices a peer that has gone without a word
-    /// and to which nothing is sent: a protocol needs a message that it must answer.
+    /// Called about each second, for timeouts. A job that takes longer than 60 seconds ends the connection.
+    /// Nothing else notices a peer that has gone without a word: a protocol needs a message that it must
+    /// answer.
     ///
     /// # Errors
     ///

@@ -119,8 +119,10 @@ pub(crate) struct Endpoint {
     /// The health of the completion queues.
     pub(super) queues: [Arc<Health>; 2],
     /// True if the device has reported an error of the queue pair. Set in any context; the watchdog
-    /// reads it.
+    /// reads it, and sets it at its first look after `flushed` was set.
     pub(crate) failed: AtomicFlag,
+    /// True if the device has flushed work. The event that says why may be late, or never come.
+    pub(crate) flushed: AtomicFlag,
     /// True if nfsd has dropped a Call that must be answered.
     pub(super) dropped: AtomicFlag,
     /// True if work waits because its memory cannot be mapped.
@@ -213,6 +215,7 @@ impl Endpoint {
                 receives,
                 queues,
                 failed: AtomicFlag::new(false),
+                flushed: AtomicFlag::new(false),
                 dropped: AtomicFlag::new(false),
                 is_unmapped: AtomicFlag::new(false),
                 mapping_tries: Figure::default(),

@@ -19,6 +19,10 @@ use kernel::sync::{
     Arc, //
 };
 use rdma::send::progress::Age;
+use svcrdma_proto::pace::{
+    self,
+    Late, //
+};
 
 impl Endpoint {
     /// Closes the connection if its hardware has failed, or if posted work takes too long.
@@ -29,6 +33,10 @@ impl Endpoint {
         if self.failed.load(Relaxed) {
             self.connection.close(CloseReason::QueuePair);
             return;
+        }
+        if self.flushed.load(Relaxed) {
+            // The next look closes the connection, unless an event does before.
+            self.failed.store(true, Relaxed);
         }
         if self.queues.iter().any(|queue| queue.is_broken()) {
             self.connection.close(CloseReason::CompletionQueue);
@@ -53,11 +61,11 @@ impl Endpoint {
 
     /// Closes the connection if the peer is behind for too long.
     fn judge(&self, age: &Age) {
-        let patience = self.patience();
-        match (age.behind > patience, age.oldest > patience) {
-            (true, true) => self.connection.close(CloseReason::Stalled),
-            (true, false) => self.connection.close(CloseReason::TooSlow),
-            _ => {}
+        let holds_calls = self.keeps_read_pages() && !self.may_read();
+        match pace::judge(age.behind, age.oldest, self.patience(), holds_calls) {
+            Some(Late::Stalled) => self.connection.close(CloseReason::Stalled),
+            Some(Late::TooSlow) => self.connection.close(CloseReason::TooSlow),
+            None => {}
         }
     }
 

@@ -79,9 +79,9 @@ pub(crate) struct Progress {
     /// The progress in the last looks.
     pub(crate) holder: Holder,
     /// Pages under RDMA Read at the last look, for each line.
-    pub(crate) unserved: [u32; 2],
-    /// Successive looks at which the peer served its Reads too slowly.
-    pub(crate) unserved_looks: u32,
+    pub(crate) under_read: [u32; 2],
+    /// True if the peer has served its Reads too slowly for too long.
+    pub(crate) is_unserved: bool,
     /// The wait of the first waiting Call.
     pub(crate) wait: Wait,
     /// Successive looks at which that Call waited.

@@ -48,19 +48,19 @@ impl Connection {
     }
 
     /// Returns the number of pages that the connection keeps from the late Calls of `line`, as of the
-    /// last look: 0 if the peer serves its RDMA Reads, or has been unserved for too few looks.
+    /// last look: 0 if the peer serves its RDMA Reads, or has not been unserved for long enough.
     pub(crate) fn unserved_pages(&self, line: WatchedLine) -> u32 {
         let Some(endpoint) = self.endpoint() else {
             return 0;
         };
-        let (unserved, looks) = {
+        let (is_unserved, pages) = {
             let reads = endpoint.reads.lock();
-            (reads.unserved, reads.unserved_looks)
+            (reads.is_unserved, reads.under_read)
         };
-        if looks <= line.queue.patience() {
+        if !is_unserved {
             return 0;
         }
-        shortage::unserved(line.class, line.awaited, self.class(), unserved)
+        shortage::unserved(line.class, line.awaited, self.class(), pages)
     }
 }
 
@@ -96,9 +96,9 @@ impl Endpoint {
         let mut reads = self.reads.lock();
         reads.waited_looks = reads.wait.look(at, first.as_ref().map(|first| first.turn));
         reads.wanted = first.map_or(0, |first| line::count(first.wanted));
-        reads.unserved_looks = reads
+        reads.is_unserved = reads
             .holder
             .look(at, all, filled, 1000 / SHORTAGE_MSECS, seconds);
-        reads.unserved = held;
+        reads.under_read = held;
     }
 }

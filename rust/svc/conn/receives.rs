@@ -50,7 +50,7 @@ pub(crate) struct Receives {
     is_bound: AtomicFlag,
     /// True if there are buffers for replies to callbacks.
     takes_callbacks: AtomicFlag,
-    /// True if the next change must do what the watchdog asks for.
+    /// True if the watchdog has asked for a change of the buffers.
     is_due: AtomicFlag,
     #[pin]
     resizing: Mutex<()>,
@@ -94,7 +94,8 @@ impl Receives {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or an error of the DMA mapping.
+    /// `ENOMEM`, or an error of the DMA mapping. `EIO` if the driver has not taken all: a message that
+    /// finds no Receive ends a connection over iWARP.
     pub(crate) fn begin(&self, limit: u32) -> Result {
         let _resizing = self.resizing.lock();
         let (_, made) = self.pool.resize(START.min(limit).max(1), 0, None);
@@ -112,7 +113,7 @@ impl Receives {
         self.takes_callbacks.load(Acquire)
     }
 
-    /// Records that the next change must do what the watchdog asks for.
+    /// Records that the watchdog asks for a change.
     pub(crate) fn set_due(&self) {
         self.is_due.store(true, Release);
     }

@@ -110,10 +110,13 @@ impl Sender {
             self.credits.on_posted(reply.granted);
             self.published.allowed.set(self.credits.allowed());
         }
+        let tally = &self.published.tally;
         if reply.written() > 0 {
-            self.published.tally.write_bytes.add(reply.written().into());
+            tally.write_bytes.add(reply.written().into());
         }
-        self.published.tally.latency.server.count(reply.received);
+        let inline = reply.bytes().saturating_sub(reply.written());
+        tally.inline_sent_bytes.add(inline.into());
+        tally.latency.server.count(reply.received);
         reply.note_posted();
     }
 

@@ -13,7 +13,10 @@ use crate::svc::{
     settings, //
 };
 use kernel::{
-    sync::atomic::Relaxed,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
     time::{
         delay::fsleep,
         Delta, //
@@ -37,9 +40,18 @@ impl Endpoint {
         if !self.is_unmapped.xchg(true, Relaxed) && self.mapping_tries.get() == 0 {
             self.connection.counters.mapping_waits.inc();
         }
-        // A connection that closes ends all of its work, and has no endpoint any more.
+        // A connection that closes ends all of its work, and has no endpoint any more. One that is being
+        // accepted has none yet, see `map_from_now`.
         if let Some(endpoint) = self.connection.endpoint() {
             endpoint.grow_later();
+        }
+    }
+
+    /// Queues the work item if work waits for memory already. Accept calls this after the connection is
+    /// established.
+    pub(crate) fn map_from_now(self: &Arc<Self>) {
+        if self.is_unmapped.load(Relaxed) {
+            self.grow_later();
         }
     }
 

@@ -81,13 +81,16 @@ impl Capabilities {
             Some("memory registration by work requests")
         } else if limits.max_qp_wr.min(limits.max_cqe) < MIN_DEPTH {
             Some("queues of 32 entries")
-        } else if limits.max_send_sge == 0 || limits.max_sge_rd == 0 {
+        } else if limits.max_send_sge == 0
+            || limits.max_sge_rd == 0
+            || limits.max_qp_init_rd_atom == 0
+        {
             Some("RDMA Read")
         } else {
             None
         };
         Self {
-            send_depth: SEND_DEPTH.min(limits.max_qp_wr.saturating_sub(1)),
+            send_depth: SEND_DEPTH.min(depth(&limits)),
             max_sge: MAX_SGE.min(limits.max_send_sge),
             max_read_sge: MAX_SGE.min(limits.max_send_sge).min(limits.max_sge_rd),
             registers,
@@ -99,8 +102,12 @@ impl Capabilities {
 
     /// Returns the most Receive buffers that a connection with up to `credits` credits may have.
     pub(crate) fn max_receives(&self, credits: u32) -> u32 {
-        // One entry is left for the marker of the drain.
-        let most = self.limits.max_qp_wr.min(self.limits.max_cqe);
-        needed(credits, SLOTS).min(most.saturating_sub(1))
+        needed(credits, SLOTS).min(depth(&self.limits))
     }
+}
+
+/// Returns the most work requests that a queue of such a device can have posted. One entry is left
+/// for the marker of the drain.
+fn depth(limits: &Limits) -> u32 {
+    limits.max_qp_wr.min(limits.max_cqe).saturating_sub(1)
 }

@@ -328,9 +328,8 @@ impl Device {
         self.unanswered.store(unanswered, Relaxed);
         if self.pool.check_reserve() {
             self.want_refill()
-        } else {
-            self.pool.trim()
         }
+        self.pool.trim();
         // An accept may hold the mutex for a long time. The watchdog must not wait for it. While the
         // mutex is held, no connection chooses its lane.
         if let Some(state) = self.state.try_lock() {
@@ -338,6 +337,8 @@ impl Device {
                 self.lanes.trim(&self.pool, |lane| self.retire(lane));
             }
         }
+        // Lanes have returned pages without starting Calls.
+        self.pool.unpark();
     }
 
     /// Closes all connections, waits until they are torn down, and drops the verbs objects. Sleeps.

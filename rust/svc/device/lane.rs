@@ -153,10 +153,19 @@ impl Lane {
         self.cache.lock().take_empty(pages)
     }
 
-    /// Keeps an empty page region, which is not mapped. Returns it if it is not kept. In any process
-    /// context.
-    pub(crate) fn keep_empty(&self, page_region: KBox<PageRegion>) -> Option<KBox<PageRegion>> {
-        self.cache.lock().keep_empty(page_region)
+    /// Keeps an empty page region, which is not mapped, unless Calls wait in `pool`. Returns the region if
+    /// it is not kept. In any process context.
+    pub(crate) fn keep_empty(
+        &self,
+        pool: &Pool,
+        page_region: KBox<PageRegion>,
+    ) -> Option<KBox<PageRegion>> {
+        let mut cache = self.cache.lock();
+        // A connection that waits after this check reclaims what the lane has kept.
+        if pool.has_parked() {
+            return Some(page_region);
+        }
+        cache.keep_empty(page_region)
     }
 
     /// Returns the number of the lane, which no other live lane of the device has.
@@ -179,13 +188,15 @@ impl Lane {
         self.receives.is_broken() || self.sends.is_broken()
     }
 
-    /// Returns what the lane keeps to `pool`. In any process context.
+    /// Returns what the lane keeps to `pool`. The caller starts the Calls that wait there, after it has
+    /// released its locks. In any process context.
     pub(crate) fn reclaim(&self, pool: &Pool) {
         self.give_back(pool, Cache::take_any_sink, Cache::take_any_empty);
     }
 
     /// Returns what the lane has not used since the last call to `pool`, and destroys completion
-    /// queues that no connection uses. May sleep.
+    /// queues that no connection uses. The caller starts waiting Calls, as after [`Self::reclaim`]. May
+    /// sleep.
     pub(super) fn trim(&self, pool: &Pool) {
         self.give_back(pool, Cache::take_surplus, Cache::take_surplus_empty);
         self.receives.trim();
@@ -213,10 +224,10 @@ impl Lane {
         let take_sink = || sink(&mut self.cache.lock());
         let take_empty = || empty(&mut self.cache.lock());
         while let Some(sink) = take_sink() {
-            pool.put_sink(sink);
+            pool.keep_sink(sink);
         }
         while let Some(page_region) = take_empty() {
-            pool.put_page_region(page_region);
+            pool.keep_page_region(page_region);
         }
     }
 }

@@ -123,12 +123,7 @@ impl Device {
     /// Takes back a page region without pages, and starts waiting Calls that need it. In any process
     /// context.
     pub(crate) fn put_page_region(self: &Arc<Self>, lane: &Lane, page_region: KBox<PageRegion>) {
-        let left = if self.pool.has_parked() {
-            Some(page_region)
-        } else {
-            lane.keep_empty(page_region)
-        };
-        if let Some(page_region) = left {
+        if let Some(page_region) = lane.keep_empty(&self.pool, page_region) {
             self.pool.put_page_region(page_region);
             if self.pool.has_parked() {
                 self.refill_if_needed();
@@ -136,7 +131,7 @@ impl Device {
         }
     }
 
-    /// Returns what all lanes keep to the pool, if Calls wait there. May sleep.
+    /// Returns what all lanes keep to the pool, if Calls wait there. The refill starts them. May sleep.
     fn reclaim(&self) {
         if self.pool.has_parked() {
             self.lanes.for_each(|lane| lane.reclaim(&self.pool));

@@ -239,6 +239,7 @@ fn connect(
         .inspect_err(|_| connection.set_has_peer(false));
     endpoint.open(qp);
     connection.settle(Some(endpoint));
+    endpoint.map_from_now();
     if connection.is_closing() {
         accepted.and(Err(compat::enotconn()))
     } else {

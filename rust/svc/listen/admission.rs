@@ -5,7 +5,8 @@
 //! The connections that wait at a listener are counted by their source ([`svcrdma_proto::source`]),
 //! because an attacker has to pay for each further source. When all places are taken, the newest connection
 //! of the most frequent source gives way. So whoever fills a listener loses a place to each peer
-//! that comes from elsewhere.
+//! that comes from elsewhere. A connection that has closed stays in the inbox until an nfsd thread takes
+//! it, but does not count, and gives way to anyone.
 
 use super::port::{
     Incoming,
@@ -92,8 +93,8 @@ pub(super) fn check(port: &Port, origin: &Origin) -> Result<(), Refusal> {
     }
 }
 
-/// Queues a connection for nfsd to accept. If all places are taken, another one may give way.
-/// Returns the connection that has no place.
+/// Queues a connection for nfsd to accept. If the inbox is full, another one may give way. Returns the
+/// connection that has no place.
 pub(super) fn queue(inbox: &Inbox<Incoming>, incoming: Incoming) -> Option<Incoming> {
     let choose = |waiting: &Ring<Incoming>, new: &Incoming| match admit(waiting, &new.source) {
         Admission::Instead(index) => Some(index),
@@ -107,5 +108,15 @@ pub(super) fn queue(inbox: &Inbox<Incoming>, incoming: Incoming) -> Option<Incom
 
 /// Decides on a request from `new` while `waiting` wait.
 fn admit(waiting: &Ring<Incoming>, new: &Source) -> Admission {
-    PLACES.admit(waiting.iter().map(|one| &one.source), new)
+    let is_closed = |one: &Incoming| one.connection.is_closing();
+    // `Iterator::position()` panics on an overflow.
+    let mut numbered = waiting.iter().zip(0..usize::MAX);
+    let Some((_, closed)) = numbered.find(|(one, _)| is_closed(one)) else {
+        return PLACES.admit(waiting.iter().map(|one| &one.source), new);
+    };
+    let open = waiting.iter().filter(|one| !is_closed(one));
+    match PLACES.admit(open.map(|one| &one.source), new) {
+        Admission::Free if waiting.is_full() => Admission::Instead(closed),
+        admission => admission,
+    }
 }

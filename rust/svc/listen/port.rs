@@ -82,8 +82,9 @@ pub(crate) struct Incoming {
 ///
 /// # Locking
 ///
-/// A mutex protects the binding. It is held while an id is created, and never while an id is
-/// destroyed: destroying an id waits for its event handler.
+/// A mutex protects the binding. It is held while an id is created, and never while an id that listens
+/// is destroyed: destroying an id waits for its event handler. An id that could not listen is
+/// destroyed under it.
 #[pin_data]
 pub(crate) struct Port {
     /// The key in the table of ports.
@@ -281,8 +282,10 @@ impl Port {
             connection.close(CloseReason::Accept(e.to_errno()));
             self.counters.rejected.inc();
         } else if let Some(gone) = admission::queue(&self.inbox, incoming) {
+            if !gone.connection.is_closing() {
+                self.counters.rejected.inc();
+            }
             gone.connection.close(CloseReason::Busy);
-            self.counters.rejected.inc();
         }
     }
 }

@@ -115,9 +115,7 @@ impl Line {
 
     /// Takes the first connection, which has its turn.
     pub(crate) fn serve(&mut self) -> Option<Waiter> {
-        let waiter = self.waiting.serve()?;
-        self.queue.leave();
-        Some(waiter)
+        self.waiting.serve()
     }
 
     /// Takes the first connection if it is closing.

@@ -268,16 +268,21 @@ impl Pool {
 
     /// Returns a page region to the pool, releases the pages in it, and starts waiting Calls that
     /// need it. In any process context.
-    pub(crate) fn put_page_region(&self, mut page_region: KBox<PageRegion>) {
+    pub(crate) fn put_page_region(&self, page_region: KBox<PageRegion>) {
+        if self.keep_page_region(page_region) {
+            self.unpark();
+        }
+    }
+
+    /// Returns a page region to the stock, and releases the pages in it. Returns true if Calls wait.
+    pub(crate) fn keep_page_region(&self, mut page_region: KBox<PageRegion>) -> bool {
         page_region.stream_mut().clear();
         let mut inner = self.inner.lock();
         let over = inner.keep_page_region(page_region);
         let is_wanted = !inner.lines.are_empty();
         drop(inner);
         drop(over);
-        if is_wanted {
-            self.unpark();
-        }
+        is_wanted
     }
 
     /// Takes back a sink whose pages nobody else uses, and starts waiting Calls that need

@@ -263,8 +263,11 @@ impl Pool {
     }
 
     /// Frees half of the pages that were not needed since the last call, and half of the free
-    /// memory regions beyond [`RETAINED_MEMORY_REGIONS`]. May sleep.
+    /// memory regions beyond [`RETAINED_MEMORY_REGIONS`]. Frees nothing while Calls wait. May sleep.
     pub(crate) fn trim(&self) {
+        if !self.inner.lock().lines.are_empty() {
+            return;
+        }
         self.trim_pages();
         for size in [SMALL, LARGE] {
             let kept = self.inner.lock().memory_regions(size).len();

@@ -32,7 +32,10 @@ use rdma::{
     },
 };
 use sunrpc::callback;
-use support::page::Effort;
+use support::page::{
+    Effort,
+    PAGE_SIZE, //
+};
 use svcrdma_proto::{
     encode,
     error::Answer,
@@ -45,9 +48,9 @@ use svcrdma_proto::{
 /// The use of a context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A Reply with the results of nfsd.
+    /// A Reply to a Call that nfsd has executed: its results, or an RDMA_ERROR in their place.
     Reply,
-    /// An RDMA_ERROR.
+    /// An RDMA_ERROR for a message that nfsd does not get, in the connection's own context.
     Answer,
     /// A Call to the client.
     Callback,
@@ -162,10 +165,15 @@ impl Reply {
     }
 
     /// Returns true if the time of the completion matters: for the pages, for the latency of the
-    /// Call, or because the context of an RDMA_ERROR is one of few.
+    /// Call, or because the context of an RDMA_ERROR is one of few. Also if the message is so long
+    /// that siw passes the send buffer itself to TCP, unless it is signalled
+    /// (drivers/infiniband/sw/siw/siw_qp_tx.c): TCP may send it after the completion.
     #[inline]
     pub(crate) fn awaits_completion(&self) -> bool {
-        self.holds_pages() || self.received.is_some() || self.kind == Kind::Answer
+        self.holds_pages()
+            || self.received.is_some()
+            || self.kind == Kind::Answer
+            || self.len >= PAGE_SIZE
     }
 
     /// Returns the number of pages that the Reply holds, its send buffer included. A callback
@@ -287,10 +295,10 @@ impl Reply {
         })
     }
 
-    /// Turns the context into an error Reply.
-    pub(crate) fn set_error(&mut self, answer: Answer) {
+    /// Turns the context into an error Reply of `kind`.
+    pub(crate) fn set_error(&mut self, kind: Kind, answer: Answer) {
         let len = encode::error(answer, 0, self.buffer.bytes_mut());
-        self.set(Kind::Answer, len.unwrap_or(0));
+        self.set(kind, len.unwrap_or(0));
     }
 
     /// Returns the plan, which the caller makes before [`Self::set_results`].

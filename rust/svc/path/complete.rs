@@ -61,7 +61,9 @@ impl Handler for Endpoint {
     }
 
     fn receive_failed(this: ArcBorrow<'_, Self>, status: Status) {
-        if !status.is_flush() {
+        if status.is_flush() {
+            this.flushed.store(true, Relaxed);
+        } else {
             this.connection.close(CloseReason::Receive(status.code()));
         }
     }
@@ -100,12 +102,14 @@ fn retire(sq: &mut SendGuard<'_>, completion: &Completion) -> Option<Work> {
     }
 }
 
-/// Closes the connection after a Send has failed. The device flushes all other posted work, and the
-/// teardown returns its resources.
+/// Closes the connection after a Send has failed. After a flush the watchdog closes it, unless an event
+/// does before. The device flushes all other posted work, and the teardown returns its resources.
 #[cold]
 #[inline(never)]
 fn send_failed(endpoint: ArcBorrow<'_, Endpoint>, status: Status) {
-    if !status.is_flush() {
+    if status.is_flush() {
+        endpoint.flushed.store(true, Relaxed);
+    } else {
         endpoint.connection.close(CloseReason::Send(status.code()));
     }
 }

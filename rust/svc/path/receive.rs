@@ -53,7 +53,10 @@ pub(crate) fn received(endpoint: ArcBorrow<'_, Endpoint>, mut call: Call) {
     let (message, state) = call.parts_mut();
     match decode(message, &mut state.header) {
         Ok(Received::Call(view)) => {
-            endpoint.published.tally.calls.add(1);
+            let tally = &endpoint.published.tally;
+            tally.calls.add(1);
+            // CAST: At most a page.
+            tally.inline_received_bytes.add(message.len() as u64);
             state.has_credit = take_credit(&endpoint, Some(view.header().credits));
             if !state.has_credit {
                 endpoint.connection.counters.calls_dropped.inc();

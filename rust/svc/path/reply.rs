@@ -160,7 +160,7 @@ fn prepare(
 fn refuse(endpoint: &Endpoint, reply: &mut Reply, xid: u32, len: u32) {
     trace::refused(endpoint.connection.number(), xid, len);
     endpoint.connection.counters.error_replies.inc();
-    reply.set_error(Answer::Chunk { xid });
+    reply.set_error(Kind::Reply, Answer::Chunk { xid });
 }
 
 /// Moves the pages with the results that `taken` names to its page region or to one of the pool, and
@@ -230,7 +230,7 @@ pub(crate) fn next_answer(endpoint: &Endpoint, reply: KBox<Reply>) {
 /// Queues the RDMA_ERROR with which a Call is answered.
 fn send_answer(endpoint: &Endpoint, (mut reply, call): Next) {
     endpoint.connection.counters.error_replies.inc();
-    reply.set_error(call.answer.unwrap_or(Answer::Drop));
+    reply.set_error(Kind::Answer, call.answer.unwrap_or(Answer::Drop));
     submit(endpoint, reply, call);
 }
 

@@ -78,7 +78,7 @@ pub fn use_lists(view: &View<'_>) -> (u64, Option<u32>) {
         sum ^= u64::from(read.position) ^ read.segment.offset;
     }
     for chunk in view.writes().chain(view.reply()) {
-        sum ^= chunk.capacity() ^ u64::from(chunk.len());
+        sum ^= chunk.capacity();
         for segment in chunk.segments() {
             sum ^= segment.offset;
         }

@@ -66,7 +66,13 @@ fn small_read_lists_agree_with_the_model() {
         .flat_map(|position| [0, 1, 4, 7].map(|len| (position, len)))
         .collect();
     let check = |reads: &[(u32, u32)]| {
-        for (nomsg, len) in [(false, 24), (false, 25), (false, 28), (true, 24)] {
+        for (nomsg, len) in [
+            (false, 20),
+            (false, 24),
+            (false, 25),
+            (false, 28),
+            (true, 24),
+        ] {
             let list = AnyList {
                 nomsg,
                 len,

@@ -92,9 +92,13 @@ impl Walk {
     fn give_back(&mut self) {
         match self.supply.on_returned() {
             Next::Spare => self.budget += 1,
-            Next::Wait => self.waiting += 1,
+            Next::Wait => {
+                self.waiting += 1;
+                assert!(self.waiting < self.supply.batch());
+            }
             Next::Post => {
                 self.waiting += 1;
+                assert!(self.waiting >= self.supply.batch());
                 self.supply.on_posted(self.waiting);
                 self.posted += std::mem::take(&mut self.waiting);
             }

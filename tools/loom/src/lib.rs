@@ -8,11 +8,13 @@
 #![allow(dead_code, reason = "the tests use a part of each source")]
 #![allow(clippy::all, reason = "make clippy checks these sources in the module")]
 
-extern crate self as rdma;
+extern crate self as bindings;
 extern crate self as sunrpc;
 extern crate self as support;
 
 pub mod callback;
+pub mod compat;
+mod device;
 #[path = "../../../rust/support/figure.rs"]
 pub mod figure;
 #[path = "../../../rust/support/free_list.rs"]
@@ -22,3 +24,6 @@ pub mod recv;
 pub mod ring;
 mod svc;
 mod tests;
+mod verbs;
+
+pub use verbs::{ib_cqe, ib_post_recv, ib_qp, ib_recv_wr};

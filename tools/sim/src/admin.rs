@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an administrator does: reads debugfs, moves the address of a listener, and releases the module.
+//! An administrator reads debugfs, moves the address of a listener, allows some addresses
+//! alone, and releases the module.
 
 use crate::{manner::Manner, peer::Peer, stand::Stand};
-use bindings::{lose_address, set};
+use bindings::{lose_address, read_text, set, write_text};
 use kernel::{bindings::read_debug_file, sim};
 
 /// The files of debugfs show what there is: the listener, and a peer.
@@ -25,6 +26,20 @@ pub fn check_lost_address(stand: &Stand) {
     // Two looks of the watchdog.
     sim::sleep(4500);
     serve(stand);
+}
+
+/// The server accepts peers from some addresses alone. A text that is none leaves the list as it is.
+pub fn check_accept_from(stand: &Stand) {
+    let setting = "accept_from";
+    assert!(write_text(setting, "10.0.0.0/24 192.0.2.1\n"));
+    assert!(!write_text(setting, "10.0.0.0/33"));
+    assert_eq!(read_text(setting), "10.0.0.0/24 192.0.2.1");
+    let connect = |host| Peer::connect(stand.device, host, Manner::Correct);
+    // Even hosts have an IPv6 address.
+    assert!(connect(12).is_none(), "a peer of another network connects");
+    connect(11).expect("a peer of the network connects").close();
+    assert!(write_text(setting, "any"));
+    connect(12).expect("any peer connects").close();
 }
 
 /// While the module is released it closes all and refuses listeners; afterwards it goes on.

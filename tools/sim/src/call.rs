@@ -21,23 +21,35 @@ pub enum Form {
     Read,
     /// The whole results are in a Reply chunk.
     LongReply,
+    /// The whole Call is in a Read chunk.
+    Long,
+    /// The results fit neither inline nor into the Reply chunk.
+    Homeless,
     /// A Call of NFS 4 with several results.
     Compound,
+    /// The results fill the longest message that the peer takes.
+    Full,
 }
 
 impl Form {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::Inline,
         Self::Write,
         Self::Read,
         Self::LongReply,
+        Self::Long,
+        Self::Homeless,
         Self::Compound,
+        Self::Full,
     ];
 
     fn draw() -> Self {
-        use Form::{Compound, Inline, LongReply, Read, Write};
-        let forms = [Inline, Write, Write, Read, Read, LongReply, Compound];
-        forms[sim::below(7) as usize]
+        // Most Calls are WRITEs and READs.
+        match sim::below(10) {
+            7 => Self::Write,
+            8 | 9 => Self::Read,
+            n => Self::ALL[n as usize],
+        }
     }
 
     /// Draws the lengths of the data that are sent and that are asked for.
@@ -48,9 +60,10 @@ impl Form {
         match self {
             Self::Inline => (sim::below(900) as usize, sim::below(900) as usize),
             Self::Write => (size(7 + u64::from(sim::chance(256))).max(1024), 0),
-            Self::Read => (0, size(7)),
-            Self::LongReply => (0, size(6).max(5000)),
-            Self::Compound => (0, 0),
+            Self::Read => (0, size(7 + u64::from(sim::chance(32)))),
+            Self::LongReply | Self::Homeless => (0, size(6).max(5000)),
+            Self::Long => (size(6), sim::below(900) as usize),
+            Self::Compound | Self::Full => (0, 0),
         }
     }
 }
@@ -62,8 +75,11 @@ pub struct Call {
     pub since: u64,
     /// Its message is malformed.
     pub is_changed: bool,
-    /// The keys of its Read chunk, its Write chunk and its Reply chunk.
-    keys: [Option<u32>; 3],
+    /// Its results fit nowhere, so that it is refused.
+    pub is_homeless: bool,
+    /// The keys of its Read chunk, its Write chunk and its Reply chunk, and of the Read chunk with the
+    /// rest of the Call.
+    keys: [Option<u32>; 4],
     pub compound: Option<Compound>,
 }
 
@@ -77,11 +93,15 @@ impl Call {
         if form == Form::Compound {
             return compound::draw(link, xid);
         }
-        let (sent, wanted) = form.lens();
+        let (sent, mut wanted) = form.lens();
+        if form == Form::Full {
+            // Without the transport header and what precedes the data.
+            wanted = link.get().longest - 28 - 32;
+        }
         Self::sized(link, xid, form, sent, wanted)
     }
 
-    /// Makes a Call that sends and wants so many bytes. Returns it with its message.
+    /// Makes a Call with `sent` bytes of data that wants `wanted` bytes. Returns it with its message.
     pub fn sized(
         link: Ptr<Link>,
         xid: u32,
@@ -94,39 +114,38 @@ impl Call {
         let mut rpc = Vec::new();
         push(&mut rpc, &[xid, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0]);
         push(&mut rpc, &[tag, wanted as u32, sent as u32]);
-        let mut message = Vec::new();
-        push(&mut message, &[xid, 1, 32, 0]);
-        let keys = push_lists(
-            link,
-            &mut message,
-            form,
-            rpc.len() as u32,
-            tag,
-            sent,
-            wanted,
-        );
+        let (position, mut data) = (rpc.len() as u32, bytes_of(tag, sent));
         if form != Form::Write {
-            rpc.extend_from_slice(&bytes_of(tag, sent));
+            rpc.append(&mut data);
         }
         rpc.resize(padded(rpc.len()), 0);
+        let is_long = form == Form::Long;
+        let mut message = Vec::new();
+        push(&mut message, &[xid, 1, 32, is_long.into()]);
+        let rest = is_long.then(|| push_reads(link, &mut message, 0, core::mem::take(&mut rpc)));
+        let mut keys = push_lists(link, &mut message, form, position, data, wanted);
+        keys[3] = rest;
         message.extend_from_slice(&rpc);
-        (Self::waiting(tag, wanted, keys), message)
+        let mut call = Self::waiting(tag, wanted, keys);
+        call.is_homeless = form == Form::Homeless;
+        (call, message)
     }
 
     /// Returns a Call with these keys, which waits from now on.
-    pub fn waiting(tag: u32, wanted: usize, keys: [Option<u32>; 3]) -> Self {
+    pub fn waiting(tag: u32, wanted: usize, keys: [Option<u32>; 4]) -> Self {
         Self {
             tag,
             wanted,
             since: sim::now(),
             is_changed: false,
+            is_homeless: false,
             keys,
             compound: None,
         }
     }
 
     /// Returns the memory of the chunks, which is not valid any more.
-    pub fn take_regions(self, link: &mut Link) -> [Option<Region>; 3] {
+    pub fn take_regions(self, link: &mut Link) -> [Option<Region>; 4] {
         self.keys.map(|key| key.map(|key| link.invalidate(key)))
     }
 
@@ -146,21 +165,20 @@ pub fn push(message: &mut Vec<u8>, words: &[u32]) {
     message.extend(bindings::words(words));
 }
 
-/// Adds the three lists of chunks. Returns the keys of the chunks.
+/// Adds the three lists of chunks, behind a Read chunk at position zero if there is one. Returns the keys
+/// of the chunks.
 fn push_lists(
     link: Ptr<Link>,
     message: &mut Vec<u8>,
     form: Form,
     position: u32,
-    tag: u32,
-    sent: usize,
+    data: Vec<u8>,
     wanted: usize,
-) -> [Option<u32>; 3] {
-    let mut keys = [None; 3];
+) -> [Option<u32>; 4] {
+    let mut keys = [None; 4];
     match form {
-        Form::Inline | Form::Compound => push(message, &[0, 0, 0]),
+        Form::Inline | Form::Long | Form::Compound | Form::Full => push(message, &[0, 0, 0]),
         Form::Write => {
-            let data = bytes_of(tag, sent);
             keys[0] = Some(push_reads(link, message, position, data));
             push(message, &[0, 0, 0]);
         }
@@ -172,6 +190,10 @@ fn push_lists(
         Form::LongReply => {
             push(message, &[0, 0, 1]);
             keys[2] = Some(push_chunk(link, message, padded(wanted) + 100));
+        }
+        Form::Homeless => {
+            push(message, &[0, 0, 1]);
+            keys[2] = Some(push_chunk(link, message, wanted / 2));
         }
     }
     keys

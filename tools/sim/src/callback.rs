@@ -19,10 +19,10 @@ pub fn is_call(message: &[u8]) -> bool {
 }
 
 /// Answers a callback. Returns false if the connection has ended.
-pub fn answer(link: Ptr<Link>, manner: Manner, xid: u32) -> bool {
+pub fn answer(link: Ptr<Link>, manner: Manner, refuses: bool, xid: u32) -> bool {
     link.get().receives += 1;
     let reply = match sim::below(16) {
-        0 => words(&[xid, 1, GRANT, 4, 2]),
+        0 if refuses => words(&[xid, 1, GRANT, 4, 2]),
         1 if !manner.is_correct() => return true,
         _ => words(&[xid, 1, GRANT, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0]),
     };

@@ -33,9 +33,13 @@ pub fn draw(link: Ptr<Link>, xid: u32) -> (Call, Vec<u8>) {
         push(&mut rpc, &WRITE_4);
         push(&mut rpc, &[sent as u32]);
     }
-    let mut message = Vec::new();
-    push(&mut message, &[xid, 1, 32, 0]);
     let position = rpc.len() as u32;
+    // The rest of the arguments follows those in the chunk.
+    push(&mut rpc, &AFTER);
+    let is_long = sim::chance(200);
+    let mut message = Vec::new();
+    push(&mut message, &[xid, 1, 32, is_long.into()]);
+    let rest = is_long.then(|| push_reads(link, &mut message, 0, core::mem::take(&mut rpc)));
     let read = sent.map(|sent| push_reads(link, &mut message, position, bytes_of(tag, sent)));
     push(&mut message, &[0]);
     let mut write = |len: usize| {
@@ -51,10 +55,8 @@ pub fn draw(link: Ptr<Link>, xid: u32) -> (Call, Vec<u8>) {
     push(&mut message, &[0, 1]);
     let whole: usize = lens.iter().map(|len| 16 + padded(*len)).sum();
     let reply = push_chunk(link, &mut message, whole + 100);
-    // The rest of the arguments follows those in the chunk.
-    push(&mut rpc, &AFTER);
     message.extend_from_slice(&rpc);
-    let keys = [read, None, Some(reply)];
+    let keys = [read, None, Some(reply), rest];
     let mut call = Call::waiting(tag, 0, keys);
     call.compound = Some(Compound { lens, writes });
     (call, message)

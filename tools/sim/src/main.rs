@@ -9,6 +9,7 @@ mod call;
 mod callback;
 mod compound;
 mod counters;
+mod crowd;
 mod example;
 mod malformed;
 mod manner;
@@ -18,6 +19,7 @@ mod scenario;
 mod shares;
 mod single;
 mod stand;
+mod undrained;
 
 use std::{panic, sync::atomic::Ordering::Relaxed, time::Instant};
 
@@ -46,9 +48,11 @@ fn main() {
 
 /// Runs a scenario that the seed draws.
 fn run_any() {
-    match kernel::sim::below(16) {
-        0 => shares::run(),
-        1 => namespaces::run(),
+    match kernel::sim::below(32) {
+        0 | 1 => shares::run(),
+        2 | 3 => namespaces::run(),
+        4 => crowd::run(),
+        5 => undrained::run(),
         _ => scenario::run(),
     }
 }

@@ -25,10 +25,18 @@ pub enum Manner {
     Untaking,
     /// Sends more Calls than it has credits.
     Overrunning,
+    /// Needs so long for each message and each Read that it is slower than the minimum rate.
+    Trickling,
+    /// Sends messages that nobody waits for.
+    Chattering,
+    /// Uses a Receive for an RDMA Write with immediate data.
+    Writing,
+    /// Invalidates memory of the server.
+    Invalidating,
 }
 
 impl Manner {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Correct,
         Self::Slow,
         Self::Vanishing,
@@ -39,6 +47,10 @@ impl Manner {
         Self::Unserving,
         Self::Untaking,
         Self::Overrunning,
+        Self::Trickling,
+        Self::Chattering,
+        Self::Writing,
+        Self::Invalidating,
     ];
 
     /// Returns true if each Call has to be answered.

@@ -3,7 +3,7 @@
 //! Two network namespaces, each with a server: the end of one leaves the other alone.
 
 use crate::{
-    admin::{check_lost_address, check_release},
+    admin::{check_accept_from, check_lost_address, check_release},
     manner::Manner,
     peer::{Peer, SHORT},
     stand::{check_idle, check_last_peer, Stand, DEVICE},
@@ -43,6 +43,7 @@ pub fn run() {
     check_last_peer(&stand, 4);
     stand.server.close_connections();
     check_idle();
+    check_accept_from(&stand);
     check_lost_address(&stand);
     check_release(&stand);
     stand.end(true);

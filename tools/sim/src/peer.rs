@@ -7,7 +7,11 @@ use crate::{
     callback, malformed,
     manner::Manner,
 };
-use bindings::{address, address6, bytes_of, connect, ib_device, init_net, link::Link, net, Ptr};
+use bindings::{
+    address, address6, bytes_of, connect, cq, ib_device, init_net,
+    link::{Link, Use},
+    net, words, Ptr,
+};
 use kernel::sim;
 use std::collections::BTreeMap;
 
@@ -19,12 +23,23 @@ pub struct Peer {
     xid: u32,
     calls: BTreeMap<u32, Call>,
     pub answered: u64,
+    /// The callbacks that have arrived since the last Reply.
+    pub called: usize,
+    /// The peer refuses some callbacks.
+    pub refuses: bool,
     /// nfsd drops Calls.
     pub may_lose: bool,
     /// The milliseconds within which each Call has to be answered.
     pub patience: u64,
 }
 
+/// The milliseconds that a peer needs which is too slow, but does not stall.
+const TRICKLE: u64 = 20_000;
+/// More messages than a peer may send that nobody waits for.
+const MOST_UNASKED: usize = 1100;
+/// The message type of an error, and the error if results fit nowhere.
+const ERROR: u32 = 4;
+const ERR_CHUNK: u32 = 2;
 /// The patience of a peer that waits for others, or while things fail.
 pub const LONG: u64 = 300_000;
 /// The milliseconds after which a peer is closed that makes no Call, or that is behind: a minute, and
@@ -74,6 +89,9 @@ impl Peer {
         let link = connect(net, device, addr, private, |link| {
             link.get().receives = callback::RECEIVES;
             link.get().is_slow = manner == Manner::Slow;
+            if !private.is_empty() {
+                link.get().longest = 4096;
+            }
             if manner == Manner::Fleeting {
                 vanish_soon(link);
             }
@@ -87,6 +105,8 @@ impl Peer {
             xid: host << 16,
             calls: BTreeMap::new(),
             answered: 0,
+            called: 0,
+            refuses: true,
             may_lose: false,
             patience: LONG,
         })
@@ -158,21 +178,64 @@ impl Peer {
                     self.call();
                     link.get().receives = 0;
                 }
-                // The others may have been answered.
-                if more > 0 {
+                // The others may have been answered, and nfsd may drop all of these.
+                if more > 0 && self.may_lose {
+                    sim::wait_for(link.0, BEHIND, || link.has_ended());
+                } else if more > 0 {
                     self.wait_for_close();
                 }
                 self.close();
+            }
+            Manner::Trickling => {
+                link.get().delay = TRICKLE;
+                self.call_until_closed();
+            }
+            Manner::Chattering => {
+                // The refusal of a callback that nobody has made.
+                let message = words(&[0xcbff_ffff, 1, 8, ERROR, ERR_CHUNK]);
+                for _ in 0..MOST_UNASKED {
+                    if link.send(&message).is_none() {
+                        break;
+                    }
+                }
+                self.wait_for_close();
+            }
+            Manner::Writing => {
+                link.use_receive(Use::Immediate);
+                self.wait_for_close();
+            }
+            Manner::Invalidating => {
+                link.use_receive(Use::Invalidation);
+                self.wait_for_close();
             }
         }
         true
     }
 
-    /// Waits until the server closes the connection, which takes nothing of it.
+    /// Makes Calls until the server closes the connection.
+    fn call_until_closed(&mut self) {
+        let start = sim::now();
+        loop {
+            let end = start.max(cq::stopped_until()) + 2 * BEHIND;
+            assert!(sim::now() < end, "peer {} is not closed", self.host);
+            let has_room = self.calls.len() < self.credits;
+            if !(has_room && self.call() || self.take_reply()) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the server closes the connection, which takes nothing of it. Closes it if the
+    /// server has not been told why.
     fn wait_for_close(&self) {
         let link = self.link;
-        let is_closed = sim::wait_for(link.0, BEHIND, || link.has_ended());
-        assert!(is_closed, "peer {} is not closed", self.host);
+        while !sim::wait_for(link.0, BEHIND, || link.has_ended()) {
+            if link.is_unheard() {
+                return link.close();
+            }
+            let is_late = sim::now() > cq::stopped_until() + BEHIND;
+            assert!(!is_late, "peer {} is not closed", self.host);
+        }
     }
 
     /// Makes a Call of this form, and waits for its Reply. Returns false if the connection has
@@ -182,7 +245,12 @@ impl Peer {
         let (call, message) = Call::new(self.link, self.xid, form);
         self.calls.insert(self.xid, call);
         self.link.get().receives += 1;
-        let mut is_open = self.link.send(&message).is_some();
+        let sent = self.link.send(&message);
+        assert!(
+            sent != Some(true),
+            "a Call within the grant found no Receive"
+        );
+        let mut is_open = sent.is_some();
         while is_open && !self.calls.is_empty() {
             is_open = self.take_reply();
         }
@@ -193,6 +261,23 @@ impl Peer {
     pub fn listen(&mut self, millis: u64, is_enough: impl Fn() -> bool) {
         let end = sim::now() + millis;
         while sim::now() < end && !is_enough() && self.take_reply() {}
+    }
+
+    /// Answers callbacks until none has arrived for `millis`.
+    pub fn listen_until_quiet(&mut self, millis: u64) {
+        while self.takes_callback(millis) {}
+    }
+
+    /// Answers a callback. Returns false if none arrives within `millis`.
+    pub fn takes_callback(&mut self, millis: u64) -> bool {
+        let (before, end) = (self.called, sim::now() + millis);
+        while self.called == before {
+            let left = end.saturating_sub(sim::now());
+            if left == 0 || !self.take(left) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Makes one Call. Returns false if the connection has ended.
@@ -217,14 +302,20 @@ impl Peer {
 
     /// Takes a message. Returns false if the connection has ended.
     fn take_reply(&mut self) -> bool {
-        let Some(message) = self.link.receive(1000) else {
+        self.take(1000)
+    }
+
+    /// Takes a message, if one arrives within `millis`. Returns false if the connection has ended.
+    fn take(&mut self, millis: u64) -> bool {
+        let Some(message) = self.link.receive(millis) else {
             self.forget_changed();
             return self.check_age() && !self.link.has_ended();
         };
         let mut words = Words(&message);
         let head = [words.next(), words.next(), words.next(), words.next()];
         if callback::is_call(&message) {
-            return callback::answer(self.link, self.manner, head[0]);
+            self.called += 1;
+            return callback::answer(self.link, self.manner, self.refuses, head[0]);
         }
         self.reply(head, words);
         true
@@ -273,10 +364,16 @@ impl Peer {
         assert_eq!(version, 1, "the version of a Reply");
         assert!(credits > 0, "a Reply grants no credits");
         self.credits = credits as usize;
-        assert!(kind < 2, "an error for a Call that is correct");
         let waited = sim::now() - call.since;
-        let (written, replied) = lists(&mut words);
-        self.check(xid, call, words.0, &written, replied);
+        self.called = 0;
+        if call.is_homeless {
+            assert_eq!((kind, words.next()), (ERROR, ERR_CHUNK), "results fit");
+            call.invalidate(self.link.get());
+        } else {
+            assert!(kind < 2, "an error for a Call that is correct");
+            let (written, replied) = lists(&mut words);
+            self.check(xid, call, words.0, &written, replied);
+        }
         self.check_grant();
         self.check_wait(waited);
         self.answered += 1;
@@ -299,7 +396,7 @@ impl Peer {
     fn check(&self, xid: u32, mut call: Call, inline: &[u8], written: &[usize], replied: usize) {
         let (tag, wanted) = (call.tag, call.wanted);
         let compound = call.compound.take();
-        let [_, write, reply] = call.take_regions(self.link.get());
+        let [_, write, reply, _] = call.take_regions(self.link.get());
         let mut message = inline.to_vec();
         if let (Some(reply), true) = (&reply, replied > 0) {
             message = reply.bytes[..replied].to_vec();

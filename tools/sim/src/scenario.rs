@@ -7,11 +7,11 @@ use crate::{
     counters::Counters,
     manner::Manner,
     peer::{Peer, LONG, SHORT},
-    stand::{check_idle, check_last_peer, remove, Stand},
+    stand::{check_idle, check_last_peer, remove, Stand, DRAIN},
 };
 use bindings::{
-    ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, link::Link, report, svc_serv, svcrdma_limits,
-    Ptr,
+    cq, ib_device, ib_event_type_IB_EVENT_DEVICE_FATAL, link::Link, report, svc_serv,
+    svcrdma_limits, Ptr,
 };
 use kernel::sim;
 use std::sync::{
@@ -67,6 +67,7 @@ struct Plan {
 impl Plan {
     fn draw() -> Self {
         let is_quiet = sim::chance(512);
+        let is_unmapped = is_quiet && sim::chance(128);
         let count = 1 + sim::below(4);
         let manner = |_| match is_quiet || sim::chance(400) {
             true => Manner::Correct,
@@ -83,7 +84,10 @@ impl Plan {
             is_iwarp: sim::chance(256),
             depth: [64, 64, 256, 33][sim::below(4) as usize],
             memory: fault([2, 10, 100]),
-            map: fault([5, 100, 400]),
+            map: match is_unmapped {
+                true => 400,
+                false => fault([5, 100, 400]),
+            },
             post: fault([0, 1, 5]),
             keeps: sim::below(2) * 300,
             defers: fault([20, 200, 600]),
@@ -97,22 +101,28 @@ impl Plan {
         }
     }
 
-    /// Returns true if nothing fails, all peers behave, and no Call waits for user space.
+    /// Returns true if nothing but mappings fails, all peers behave, and no Call waits for user space.
     fn is_quiet(&self) -> bool {
         let all_correct = self.manners.iter().all(|manner| *manner == Manner::Correct);
-        all_correct && !self.has_faults() && self.defers == 0
+        all_correct && !self.has_other_faults() && self.defers == 0
     }
 
     /// Returns the patience of the peers.
     fn patience(&self) -> u64 {
         match self.is_quiet() && self.ending == Ending::Peaceful {
-            true => SHORT,
+            true if self.map == 0 => SHORT,
+            true => UNMAPPED,
             false => LONG,
         }
     }
 
     fn has_faults(&self) -> bool {
-        let rates = self.memory + self.map + self.post + self.drops;
+        self.map > 0 || self.has_other_faults()
+    }
+
+    /// Returns true if something but mappings fails.
+    fn has_other_faults(&self) -> bool {
+        let rates = self.memory + self.post + self.drops;
         rates > 0 || self.is_restless || self.keeps_completions()
     }
 
@@ -185,6 +195,10 @@ pub fn run() {
     check_closes(&plan);
     stand.end(plan.ending != Ending::Removal);
 }
+
+/// The patience of a peer while nothing but mappings fails, some of them several times: less than a tick
+/// of the watchdog.
+const UNMAPPED: u64 = 1000;
 
 /// Small budgets let peers wait for each other.
 fn draw_settings() {
@@ -265,17 +279,17 @@ fn any<T>(items: &[T]) -> Option<&T> {
     items.get(sim::below(items.len() as u64) as usize)
 }
 
-/// The milliseconds for which the module waits for a queue that completes nothing.
-const DRAIN: u64 = 16_000;
 /// The milliseconds within which a connection is closed whose hardware has failed: a look of the
 /// watchdog, and some time to act.
 const FAILURE: u64 = 2500;
 
-/// Connections whose hardware has failed are closed soon.
+/// Connections whose hardware has failed are closed soon. Those that end already may have to wait while
+/// others use all workers to wait for a queue.
 fn expect_end(links: Vec<Ptr<Link>>) {
     sim::spawn_short("expectation", move || {
         for link in links {
-            let is_closed = sim::wait_for(link.0, FAILURE, || link.is_over());
+            let ends_within = |millis| sim::wait_for(link.0, millis, || link.is_over());
+            let is_closed = ends_within(FAILURE) || cq::stopped_until() > 0 && ends_within(DRAIN);
             assert!(is_closed, "a connection outlives its hardware");
         }
     });
@@ -340,11 +354,13 @@ fn end_early(
     }
 }
 
-/// No connection of a correct peer is closed for what other peers do.
+/// No connection of a correct peer is closed for what other peers do. While a queue is stopped, all seem to do
+/// nothing.
 fn check_closes(plan: &Plan) {
     // Overrun, stall, silence, drop, unasked, overflow, page shortage, too slow.
     let faults_of_peers = [7, 12, 15, 18, 20, 22, 23, 24];
-    let are_correct = plan.manners.iter().all(|manner| manner.is_correct());
+    let are_correct =
+        cq::stopped_until() == 0 && plan.manners.iter().all(|manner| manner.is_correct());
     let closed = sim::closes()
         .into_iter()
         .find(|reason| faults_of_peers.contains(reason) && (*reason != 18 || plan.drops == 0));

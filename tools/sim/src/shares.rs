@@ -7,7 +7,7 @@ use crate::{
     call::{Call, Form},
     manner::Manner,
     peer::{Peer, SHORT},
-    stand::{check_idle, check_last_peer, figures, Stand, DEVICE},
+    stand::{check_idle, check_last_peer, figures, remove, Stand, DEVICE},
 };
 use bindings::{
     init_net,
@@ -22,7 +22,7 @@ const RECEIVES: i64 = 512;
 /// The host of the peers that take too much.
 const GREEDY: u32 = 50;
 
-/// What the peers take.
+/// The resource that the greedy peers take.
 #[derive(Clone, Copy, Debug)]
 enum Greed {
     /// Pages for Read chunks, which they do not serve; the server has not validated them.
@@ -71,6 +71,9 @@ pub fn run() {
     }
     let greedy = hoard(&stand, greed);
     check_shares(greed);
+    if sim::chance(256) {
+        return remove_meanwhile(stand, &greedy);
+    }
     // One peer with an IPv4 address and one with an IPv6 address.
     for host in [1, 2] {
         serve(&stand, host, greed);
@@ -82,6 +85,24 @@ pub fn run() {
     stand.server.close_connections();
     check_idle();
     stand.end(true);
+}
+
+/// Removes the device while the greedy peers' Calls wait for pages. Some peers have vanished before, so
+/// that the server waits for the end of their connections.
+fn remove_meanwhile(stand: Stand, greedy: &[Peer]) {
+    // Calls are late after three looks.
+    for _ in 0..20 {
+        if sim::counted("shortage") == 0 {
+            sim::sleep(100);
+        }
+    }
+    if sim::chance(512) {
+        greedy.iter().for_each(Peer::vanish);
+        stand.server.close_connections();
+    }
+    sim::sleep(sim::below(100));
+    remove(stand.device);
+    stand.end(false);
 }
 
 /// Connects peers that take all that they may.
@@ -145,7 +166,7 @@ fn want_reply(link: Ptr<Link>, n: u32) {
     link.send(&Call::sized(link, n, Form::Read, 0, 70_000).1);
 }
 
-/// What the greedy peers have is within their share.
+/// Checks that the greedy peers have no more than their share.
 fn check_shares(greed: Greed) {
     let figures = figures();
     sim::event(format_args!("{figures:?}"));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Single failures: in each stage of a connection, each allocation, each mapping and each post
-//! fails once, alone.
+//! fails alone. A mapping fails once, or twice: then the work waits for it. A post of Receives fails
+//! once or twice, at accept alone: later a grant could exceed what is posted.
 
 use crate::{
     call::Form,
     manner::Manner,
-    peer::Peer,
+    peer::{Peer, SHORT},
     stand::{check_idle, check_last_peer, load, Stand, DEVICE},
 };
 use bindings::svcrdma_limits;
@@ -33,18 +34,29 @@ impl Stage {
         before.into_iter().chain(calls).chain(after)
     }
 
+    /// Returns the times that each attempt fails: some are tried again at once.
+    fn times(fault: Fault) -> impl Iterator<Item = u64> {
+        1..=1 + u64::from(matches!(fault, Fault::Map | Fault::Receive))
+    }
+
+    /// Returns true if `fault` happens in this stage.
+    fn has(self, fault: Fault) -> bool {
+        fault != Fault::Receive || self == Self::Accept
+    }
+
     /// Returns true if iWARP differs in this stage.
     fn uses_registrations(self) -> bool {
         matches!(self, Self::Call(Form::Write) | Self::Teardown)
     }
 }
 
-/// A stage, what fails in it, and which attempt.
+/// A stage, what fails in it, which attempt, and how often.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     stage: Stage,
     fault: Fault,
     n: u64,
+    times: u64,
     is_iwarp: bool,
 }
 
@@ -54,10 +66,12 @@ static RUNS: AtomicU64 = AtomicU64::new(0);
 /// Runs all cases. Returns their number.
 pub fn run_all() -> u64 {
     for stage in Stage::all() {
-        for fault in Fault::ALL {
-            run_each(stage, fault, false);
-            if stage.uses_registrations() {
-                run_each(stage, fault, true);
+        for fault in Fault::ALL.into_iter().filter(|fault| stage.has(*fault)) {
+            for times in Stage::times(fault) {
+                run_each(stage, fault, times, false);
+                if stage.uses_registrations() {
+                    run_each(stage, fault, times, true);
+                }
             }
         }
     }
@@ -65,12 +79,13 @@ pub fn run_all() -> u64 {
 }
 
 /// Lets each attempt fail, from the first to the last that there is.
-fn run_each(stage: Stage, fault: Fault, is_iwarp: bool) {
+fn run_each(stage: Stage, fault: Fault, times: u64, is_iwarp: bool) {
     for n in 1.. {
         let case = Case {
             stage,
             fault,
             n,
+            times,
             is_iwarp,
         };
         RUNS.fetch_add(1, Relaxed);
@@ -90,6 +105,12 @@ impl Case {
         };
         let limits = svcrdma_limits {
             iwarp: self.is_iwarp,
+            // As siw.
+            max_send_sge: if self.is_iwarp {
+                6
+            } else {
+                DEVICE.max_send_sge
+            },
             ..DEVICE
         };
         let mut stand = self.during(Stage::Device, || Stand::of(module, limits));
@@ -113,6 +134,10 @@ impl Case {
         let device = stand.device;
         let peer = self.during(Stage::Accept, || Peer::connect(device, 1, Manner::Correct));
         if let Some(mut peer) = peer {
+            if self.fault == Fault::Map {
+                // The mapping is tried again soon, and not when the watchdog looks.
+                peer.patience = SHORT;
+            }
             for form in Form::ALL {
                 self.during(Stage::Call(form), || peer.make(form));
             }
@@ -131,7 +156,7 @@ impl Case {
         if stage != self.stage {
             return f();
         }
-        sim::fail_nth(self.fault, self.n);
+        sim::fail_nth(self.fault, self.n, self.times);
         let result = f();
         HAS_FAILED.store(sim::has_failed(), Relaxed);
         result

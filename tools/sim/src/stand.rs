@@ -5,6 +5,7 @@
 use crate::{
     admin::check_files,
     call::Form,
+    callback,
     manner::Manner,
     peer::{Peer, SHORT},
 };
@@ -105,6 +106,9 @@ pub fn remove(device: Ptr<ib_device>) {
     sim::within("removal of device", REMOVAL, || remove_device(device));
 }
 
+/// The milliseconds for which the module waits for a queue that completes nothing.
+pub const DRAIN: u64 = 16_000;
+
 /// The callbacks that the last peer has to answer: more than sunrpc has slots.
 const CALLBACKS: u64 = 20;
 
@@ -117,11 +121,13 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
     let has_called_back = || stand.server.get().called_back >= before + CALLBACKS;
     let mut peer =
         Peer::connect(stand.device, 99, Manner::Correct).expect("the last peer connects");
-    peer.patience = SHORT;
+    (peer.patience, peer.refuses) = (SHORT, false);
     assert!(
         peer.run(calls),
         "the connection of the last peer was closed"
     );
+    check_resumed(&mut peer);
+    peer.refuses = true;
     // Each Reply lets the server make more callbacks. After one that is refused it pauses.
     let end = sim::now() + 200_000;
     while !has_called_back() && sim::now() < end {
@@ -134,10 +140,30 @@ pub fn check_last_peer(stand: &Stand, calls: u32) -> u64 {
     peer.answered
 }
 
+/// The callbacks that a client gets between two Replies: as many as it has Receives.
+const BETWEEN_REPLIES: usize = callback::RECEIVES;
+
+/// After that many callbacks the next one waits for a Reply. It is sent then, and not when the watchdog
+/// looks.
+fn check_resumed(peer: &mut Peer) {
+    peer.make(Form::Inline);
+    // The server pauses for up to 50 ms between callbacks.
+    peer.listen_until_quiet(SHORT);
+    assert!(
+        peer.called >= BETWEEN_REPLIES,
+        "{} callbacks since a Reply, and no more",
+        peer.called
+    );
+    peer.make(Form::Inline);
+    let is_resumed = peer.called > 0 || peer.takes_callback(SHORT);
+    assert!(is_resumed, "a Reply does not resume a callback");
+}
+
 /// When all peers have left, nothing is charged to anyone.
 pub fn check_idle() {
-    // Two looks of the watchdog, and the time that a peer has to confirm that it has left.
-    sim::sleep(20_000);
+    // Two looks of the watchdog, the time that a peer has to confirm that it has left, and the time for
+    // which the module waits for a queue that completes nothing.
+    sim::sleep(20_000 + DRAIN);
     let values = figures();
     assert_eq!(
         values["pages"], values["pages_free"],

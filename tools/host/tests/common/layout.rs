@@ -337,6 +337,7 @@ pub(crate) fn compare(list: &AnyList) -> Verdict {
     match plan {
         Ok(Layout::Inline) => {
             prop_assert!(!nomsg && reads.iter().all(|read| read.1 == 0));
+            prop_assert!(len >= 24);
             prop_assert_eq!(Some(len.next_multiple_of(4) as u64), whole);
         }
         Ok(Layout::Linear { len }) => {

@@ -6,7 +6,7 @@ use super::*;
 use svcrdma_proto::decode::*;
 use svcrdma_proto::encode;
 use svcrdma_proto::header::*;
-use svcrdma_proto::reply::{Form, Payload, ReplyPlan, WriteCursor, MAX_PAYLOADS};
+use svcrdma_proto::reply::{check_header, Form, Payload, ReplyPlan, WriteCursor, MAX_PAYLOADS};
 
 /// The value of bytes of the client's memory that were not written.
 pub(crate) const FRESH: u8 = 0xcc;
@@ -68,6 +68,11 @@ impl Client {
         let mut plan = ReplyPlan::default();
         let payloads = case.payloads.iter().copied();
         plan.make(&self.view(), case.len, payloads, case.limit);
+        let header = plan.header_len();
+        if header > 0 {
+            assert_eq!(check_header(&self.view(), header), Ok(()));
+            assert!(check_header(&self.view(), header - 1).is_err());
+        }
         plan
     }
 
@@ -75,12 +80,12 @@ impl Client {
     /// segment or writes a byte twice, and that their range and total length are those of the plan.
     pub(crate) fn write(&mut self, plan: &ReplyPlan, header: &[u8], stream: &[u8], cuts: &[u32]) {
         let mut written = 0;
+        let (mut start, mut end) = (u32::MAX, 0);
         let mut cuts = Cuts::new(cuts);
         let mut cursor = WriteCursor::new(plan, header);
         while let Some(op) = cursor.peek() {
             assert!(op.len > 0);
-            let range = plan.written_range();
-            assert!(range.start <= op.src && op.src + op.len <= range.end);
+            (start, end) = (start.min(op.src), end.max(op.src + op.len));
             let len = cuts.next(op.len);
             let bytes = &stream[op.src as usize..(op.src + len) as usize];
             // The whole operation must be within the segment.
@@ -90,6 +95,10 @@ impl Client {
             written += len;
         }
         assert_eq!(plan.written_len(), written);
+        let range = plan.written_range();
+        // The last pad need not be written.
+        let is_tight = range.start == start && (end..end + 4).contains(&range.end);
+        assert!(is_tight || written == 0, "{range:?} for {start}..{end}");
         cursor.advance(plan, header, 1);
         assert_eq!(cursor.peek(), None);
     }

@@ -7,6 +7,12 @@ pub struct Error(i32);
 
 pub type Result<T = (), E = Error> = core::result::Result<T, E>;
 
+impl Error {
+    pub const fn new(errno: i32) -> Self {
+        Self(errno)
+    }
+}
+
 impl From<core::convert::Infallible> for Error {
     fn from(never: core::convert::Infallible) -> Self {
         match never {}
@@ -16,6 +22,7 @@ impl From<core::convert::Infallible> for Error {
 pub mod code {
     use super::Error;
 
+    pub const EIO: Error = Error(-5);
     pub const ENOMEM: Error = Error(-12);
     pub const ENODEV: Error = Error(-19);
 }

@@ -6,6 +6,10 @@
 //! weak memory is modelled, unlike in tools/sim.
 
 pub mod error;
+pub mod ffi {
+    //! Types of C.
+    pub use core::ffi::c_void;
+}
 pub mod prelude;
 pub mod sync;
 

@@ -48,6 +48,8 @@ impl<T> DerefMut for KBox<T> {
 
 pub struct KVVec<T>(Vec<T>);
 
+pub type KVec<T> = KVVec<T>;
+
 impl<T> KVVec<T> {
     pub const fn new() -> Self {
         Self(Vec::new())
@@ -60,6 +62,18 @@ impl<T> KVVec<T> {
     pub fn push(&mut self, item: T, _: Flags) -> Result {
         self.0.push(item);
         Ok(())
+    }
+
+    pub fn push_within_capacity(&mut self, item: T) -> Result<(), T> {
+        if self.0.len() == self.0.capacity() {
+            return Err(item);
+        }
+        self.0.push(item);
+        Ok(())
+    }
+
+    pub fn pop(&mut self) -> Option<T> {
+        self.0.pop()
     }
 }
 

@@ -8,7 +8,12 @@ use crate::{
     error::{Error, Result},
     prelude::Flags,
 };
-use core::ops::{Deref, DerefMut};
+use core::{
+    cell::Cell,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::{Deref, DerefMut},
+};
 use pin_init::PinInit;
 
 /// A reference count of loom, which reports objects that are never dropped.
@@ -24,6 +29,61 @@ impl<T> Arc<T> {
         Error: From<E>,
     {
         Self::new(made(init)?, flags)
+    }
+
+    pub fn into_raw(this: Self) -> *const T {
+        loom::sync::Arc::into_raw(this.0)
+    }
+
+    /// # Safety
+    ///
+    /// `raw` comes from `into_raw()`, and its reference is taken once.
+    pub unsafe fn from_raw(raw: *const T) -> Self {
+        // SAFETY: The caller's.
+        Self(unsafe { loom::sync::Arc::from_raw(raw) })
+    }
+}
+
+/// A reference to a value of which somebody else has an [`Arc`].
+pub struct ArcBorrow<'a, T> {
+    raw: *const T,
+    _lifetime: PhantomData<&'a T>,
+}
+
+impl<T> ArcBorrow<'_, T> {
+    /// # Safety
+    ///
+    /// `raw` comes from `Arc::into_raw()`, and that reference lives as long as this.
+    pub unsafe fn from_raw(raw: *const T) -> Self {
+        Self {
+            raw,
+            _lifetime: PhantomData,
+        }
+    }
+}
+
+impl<T> Clone for ArcBorrow<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ArcBorrow<'_, T> {}
+
+impl<T> Deref for ArcBorrow<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: By the safety requirements of `from_raw`.
+        unsafe { &*self.raw }
+    }
+}
+
+impl<T> From<ArcBorrow<'_, T>> for Arc<T> {
+    fn from(borrow: ArcBorrow<'_, T>) -> Self {
+        // SAFETY: By the safety requirements of `from_raw`; the reference stays.
+        let arc = ManuallyDrop::new(unsafe { Arc::from_raw(borrow.raw) });
+        (*arc).clone()
     }
 }
 
@@ -52,7 +112,14 @@ pub fn made<T, E>(init: impl PinInit<T, E>) -> core::result::Result<T, E> {
 }
 
 /// A spinlock or a mutex: nothing here depends on the difference.
-pub struct Lock<T>(loom::sync::Mutex<T>);
+pub struct Lock<T> {
+    mutex: loom::sync::Mutex<T>,
+    /// False once the lock was dropped.
+    is_live: Cell<bool>,
+}
+
+// SAFETY: loom runs all of its threads in one thread of the host.
+unsafe impl<T> Sync for Lock<T> {}
 
 pub type SpinLock<T> = Lock<T>;
 pub type Mutex<T> = Lock<T>;
@@ -65,15 +132,33 @@ impl<T> Lock<T> {
     pub fn new(value: T) -> impl PinInit<Self> {
         let make = |slot: *mut Self| {
             // SAFETY: The slot is valid for writes.
-            unsafe { slot.write(Self(loom::sync::Mutex::new(value))) };
+            unsafe { slot.write(Self::of(value)) };
             Ok(())
         };
         // SAFETY: The closure fills the slot.
         unsafe { pin_init::pin_init_from_closure(make) }
     }
 
+    fn of(value: T) -> Self {
+        Self {
+            mutex: loom::sync::Mutex::new(value),
+            is_live: Cell::new(true),
+        }
+    }
+
     pub fn lock(&self) -> Guard<'_, T> {
-        Guard(self.0.lock().expect("a thread has failed under the lock"))
+        let guard = self.mutex.lock();
+        // SAFETY: If a fault of the module uses the lock too late, nothing has used its memory again.
+        let is_live = unsafe { self.is_live.as_ptr().read_volatile() };
+        assert!(is_live, "the lock was dropped");
+        Guard(guard.expect("a thread has failed under the lock"))
+    }
+}
+
+impl<T> Drop for Lock<T> {
+    fn drop(&mut self) {
+        // SAFETY: The lock is live until the end of this function.
+        unsafe { self.is_live.as_ptr().write_volatile(false) };
     }
 }
 

@@ -9,11 +9,13 @@ mod callbacks;
 mod figure;
 mod free_list;
 mod model;
+mod pool;
 mod quota;
 mod receives;
 mod returns;
 mod space;
 
+use crate::recv::buffer::State;
 use loom::{cell::UnsafeCell, model::Builder};
 
 /// The most times that loom preempts a thread, unless LOOM_MAX_PREEMPTIONS says otherwise.
@@ -31,6 +33,14 @@ pub(crate) struct Content(UnsafeCell<u32>);
 
 // SAFETY: loom runs all of its threads in one thread of the host.
 unsafe impl Sync for Content {}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl State for Content {}
 
 impl Content {
     pub(crate) fn new(value: u32) -> Self {

@@ -5,11 +5,11 @@
 use super::check;
 use crate::{
     callback::SLOTS,
-    recv::pool::ReceivePool,
     svc::{conn::receives::Receives, pages::host::Host},
 };
 use kernel::{prelude::*, sync::Arc};
 use loom::thread;
+use rdma::recv::pool::ReceivePool;
 
 #[test]
 fn a_callback_is_sent_only_when_the_buffers_for_its_reply_exist() {

@@ -4,14 +4,12 @@
 
 use super::{check, Content};
 use crate::recv::{
-    buffer::{Buffer, State},
+    buffer::Buffer,
     returns::{Closed, Returned, Returns},
 };
 use core::ptr::NonNull;
 use kernel::sync::{made, SpinLock};
 use loom::{sync::Arc, thread};
-
-impl State for Content {}
 
 /// A buffer that belongs to its owner alone.
 struct Owned(NonNull<Buffer<Content>>);
@@ -21,7 +19,7 @@ unsafe impl Send for Owned {}
 
 impl Owned {
     fn new(content: u32) -> Self {
-        let buffer = Self(Buffer::new(Content::new(0)));
+        let buffer = Self(Buffer::alone());
         // loom notes a change, but not the first value.
         buffer.content().set(content);
         buffer

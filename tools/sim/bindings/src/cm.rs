@@ -159,9 +159,25 @@ pub fn lose_address() {
     }
 }
 
-/// Connects `peer` to the listener of `net`; `begin` gets the connection before the server learns of it. Returns the
-/// connection, or None if it is refused.
+/// Connects `peer` to the listener of `net`, as [`request`], and waits for the answer. Returns the connection, or
+/// None if it is refused.
 pub fn connect(
+    net: *mut net,
+    device: Ptr<ib_device>,
+    peer: sockaddr,
+    private: &[u8],
+    begin: impl FnOnce(Ptr<Link>),
+) -> Option<Ptr<Link>> {
+    let link = request(net, device, peer, private, begin)?;
+    sim::wait_for(link.0, 60_000, || {
+        link.get().is_accepted || link.get().is_closed
+    });
+    (link.get().is_accepted && !link.get().is_closed).then_some(link)
+}
+
+/// Requests a connection of `peer` to the listener of `net`; `begin` gets the connection before the server learns
+/// of it. Returns the connection, or None if it is refused at once.
+pub fn request(
     net: *mut net,
     device: Ptr<ib_device>,
     peer: sockaddr,
@@ -205,10 +221,7 @@ pub fn connect(
         unsafe { rdma_destroy_id(id.0) };
         return None;
     }
-    sim::wait_for(link.0, 60_000, || {
-        link.get().is_accepted || link.get().is_closed
-    });
-    (link.get().is_accepted && !link.get().is_closed).then_some(link)
+    Some(link)
 }
 
 pub unsafe fn rdma_create_id(

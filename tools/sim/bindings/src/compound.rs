@@ -20,7 +20,7 @@ pub fn result_head(n: usize, len: usize) -> Vec<u8> {
 
 /// A WRITE of NFS 4 up to the length of its data.
 pub const WRITE_4: [u32; 8] = [38, 1, 2, 3, 4, 0, 0, 2];
-/// What follows the data of a compound, and its results.
+/// The words behind the data of a compound, and behind its results.
 pub const AFTER: [u32; 2] = [0x0af7_e200, 9];
 /// The words before the first result of a compound.
 pub const BEFORE_RESULTS: usize = 8;
@@ -74,7 +74,7 @@ impl Request {
         let word_below = |limit: usize| 4 * sim::below(limit as u64 / 4 + 1) as usize;
         let first = 4 * BEFORE_RESULTS + word_below((bytes.len() - 4 * BEFORE_RESULTS).min(2000));
         let behind = word_below((bytes.len() - first).min(2000));
-        // What the head and the tail have no room for is in the pages.
+        // The pages have the bytes for which the head and the tail have no room.
         let (head, rest) = bytes.split_at(first);
         let (data, tail) = rest.split_at(rest.len() - behind);
         let base = word_below(PAGE - 4);

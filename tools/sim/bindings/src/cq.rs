@@ -6,7 +6,7 @@ use crate::{
     ib_device, ib_event, ib_event_type_IB_EVENT_CQ_ERR, ib_qp, ib_send_wr__bindgen_ty_2,
     ib_wc_opcode, ib_wc_status, Ptr,
 };
-use core::mem::ManuallyDrop;
+use core::{cell::Cell, mem::ManuallyDrop};
 use kernel::{
     ffi::{c_char, c_int, c_void},
     sim::{self, Fault},
@@ -44,7 +44,7 @@ pub(crate) struct Done {
 
 pub struct ib_cq {
     pub device: *mut ib_device,
-    context: *mut c_void,
+    pub cq_context: *mut c_void,
     handler: Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>,
     entries: usize,
     queue: VecDeque<Done>,
@@ -68,10 +68,13 @@ pub unsafe fn ib_alloc_cq(
     if sim::fails(Fault::Memory) {
         return kernel::error::code::ENOMEM.to_ptr();
     }
+    if entries > Ptr(device).get().limits.max_cqe {
+        return kernel::error::code::EINVAL.to_ptr();
+    }
     sim::count("completion queue", 1);
     let cq = Ptr::new(ib_cq {
         device,
-        context,
+        cq_context: context,
         handler,
         entries: entries as usize,
         queue: VecDeque::new(),
@@ -84,6 +87,15 @@ pub unsafe fn ib_alloc_cq(
     Ptr(device).get().cqs.push(cq);
     cq.get().task = Some(sim::spawn("cq", move || cq.run()));
     cq.0
+}
+
+thread_local! {
+    static STOPPED_UNTIL: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the time until which a queue is stopped, or was; 0 if none has ever been.
+pub fn stopped_until() -> u64 {
+    STOPPED_UNTIL.get()
 }
 
 impl Ptr<ib_cq> {
@@ -122,6 +134,11 @@ impl Ptr<ib_cq> {
         cq.is_signalled && !cq.is_stopped && !cq.queue.is_empty()
     }
 
+    /// Returns true if the device has signalled no completion of those that wait.
+    pub(crate) fn is_silent(self) -> bool {
+        !self.get().is_signalled && !self.get().queue.is_empty()
+    }
+
     pub(crate) fn push(self, done: Done) {
         let cq = self.get();
         let device = Ptr(cq.device).get();
@@ -147,13 +164,15 @@ impl Ptr<ib_cq> {
         sim::wake(self.0);
     }
 
-    /// Stops the worker for `millis`. The module is not told.
+    /// Stops the worker for `millis`. The module is not told, and cannot tell such a queue from a peer
+    /// that does nothing.
     pub fn stop(self, millis: u64) {
         if self.get().is_stopped {
             return;
         }
         sim::event(format_args!("a completion queue stops for {millis} ms"));
         self.get().is_stopped = true;
+        STOPPED_UNTIL.set(STOPPED_UNTIL.get().max(sim::now() + millis));
         sim::keep_freed(true);
         sim::spawn_short("cq", move || {
             sim::sleep(millis);
@@ -173,7 +192,7 @@ impl Ptr<ib_cq> {
             event: ib_event_type_IB_EVENT_CQ_ERR,
         };
         if let Some(handler) = self.get().handler {
-            unsafe { handler(&mut event, self.get().context) };
+            unsafe { handler(&mut event, self.get().cq_context) };
         }
     }
 }

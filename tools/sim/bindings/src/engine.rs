@@ -6,6 +6,7 @@
 use crate::{
     cq::Done,
     ib_mr, ib_wc,
+    link::Use,
     memory::{for_each_piece, FROM_DEVICE, TO_DEVICE},
     verbs::*,
     Anon, Ptr, PAGE,
@@ -29,6 +30,9 @@ impl Ptr<ib_qp> {
 
     /// Moves the queue pair to the error state.
     pub fn fail(self) {
+        if self.get().stuck.is_some() {
+            return;
+        }
         self.get().is_broken = true;
         self.changed();
     }
@@ -43,6 +47,9 @@ impl Ptr<ib_qp> {
         loop {
             sim::wait(self.0, || {
                 let this = self.get();
+                if this.stuck.is_some() {
+                    return this.is_destroyed;
+                }
                 let is_ready = this.is_broken || link.get().is_open();
                 let has_receives = this.is_broken && !this.receives.is_empty();
                 this.is_destroyed || (is_ready && self.has_send()) || has_receives
@@ -53,7 +60,7 @@ impl Ptr<ib_qp> {
             if self.has_send() {
                 self.step();
             } else if let Some(receive) = self.get().receives.pop_front() {
-                self.end_receive(receive, ib_wc_status_IB_WC_WR_FLUSH_ERR, 0);
+                self.end_receive(receive, ib_wc_status_IB_WC_WR_FLUSH_ERR, 0, None);
             }
             sim::point();
         }
@@ -127,6 +134,13 @@ impl Ptr<ib_qp> {
             return;
         }
         let is_signalled = send.flags & ib_send_flags_IB_SEND_SIGNALED as i32 != 0;
+        // siw passes the memory of such work to TCP, which may send it after the completion
+        // (drivers/infiniband/sw/siw/siw_qp_tx.c). Pages are not used again meanwhile.
+        assert!(
+            is_signalled || !send.is_send() || send.len() < 4096,
+            "an unsignalled Send of {} bytes",
+            send.len()
+        );
         let status = match end {
             End::Done if !is_signalled => return,
             End::Done => ib_wc_status_IB_WC_SUCCESS,
@@ -161,10 +175,22 @@ impl Ptr<ib_qp> {
         !(this.is_destroyed || this.is_broken)
     }
 
+    /// Lets the peer take `millis`, unless the connection ends before.
+    fn wait_for_peer_at_most(self, millis: u64) {
+        let link = self.get().link;
+        sim::wait_for(link.0, millis, || {
+            let this = self.get();
+            this.is_destroyed || this.is_broken || link.get().is_gone()
+        });
+    }
+
     fn transfer(self, send: &SendRequest) -> End {
         let link = self.get().link;
         if link.get().is_slow && sim::chance(128) {
             sim::sleep(sim::below(20));
+        }
+        if link.get().delay > 0 && send.opcode != ib_wr_opcode_IB_WR_LOCAL_INV {
+            self.wait_for_peer_at_most(link.get().delay);
         }
         let is_access = !send.entries.is_empty();
         match send.opcode {
@@ -291,28 +317,39 @@ impl Ptr<ib_qp> {
         }
     }
 
-    fn end_receive(self, receive: ReceiveRequest, status: ib_wc_status, len: usize) {
+    fn end_receive(
+        self,
+        receive: ReceiveRequest,
+        status: ib_wc_status,
+        len: usize,
+        what: Option<Use>,
+    ) {
+        let (opcode, wc_flags) = match what {
+            None => (IB_WC_RECV, 0),
+            Some(Use::Immediate) => (ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM, 0),
+            Some(Use::Invalidation) => (IB_WC_RECV, ib_wc_flags_IB_WC_WITH_INVALIDATE as i32),
+        };
         let wc = ib_wc {
             __bindgen_anon_1: Anon {
                 wr_cqe: ManuallyDrop::new(receive.cqe),
             },
             status,
-            opcode: IB_WC_RECV,
-            wc_flags: 0,
+            opcode,
+            wc_flags,
             byte_len: len as u32,
             ex: NO_KEY,
         };
         self.get().recv_cq.push(Done { wc, send: None });
     }
 
-    /// Delivers a message of the peer to a Receive.
-    pub fn deliver(self, bytes: &[u8]) {
+    /// Delivers a message of the peer to a Receive, or what else uses it.
+    pub fn deliver(self, bytes: &[u8], what: Option<Use>) {
         let receive = self
             .get()
             .receives
             .pop_front()
             .expect("a Receive is posted");
         self.scatter(&receive.entries, bytes);
-        self.end_receive(receive, ib_wc_status_IB_WC_SUCCESS, bytes.len());
+        self.end_receive(receive, ib_wc_status_IB_WC_SUCCESS, bytes.len(), what);
     }
 }

@@ -14,6 +14,15 @@ pub struct Region {
     pub is_sink: bool,
 }
 
+/// A use of a Receive that is no Send of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// An RDMA Write with immediate data.
+    Immediate,
+    /// A Send that has invalidated memory of the server.
+    Invalidation,
+}
+
 pub struct Link {
     pub id: Ptr<rdma_cm_id>,
     pub qp: Option<Ptr<ib_qp>>,
@@ -25,8 +34,12 @@ pub struct Link {
     pub is_lost: bool,
     pub serves_reads: bool,
     pub is_slow: bool,
+    /// The milliseconds that the peer needs to take a message or to serve a Read.
+    pub delay: u64,
     /// The Receives that the peer has posted.
     pub receives: usize,
+    /// The bytes of the longest message that the peer takes.
+    pub longest: usize,
     pub private: Vec<u8>,
     messages: VecDeque<Vec<u8>>,
     regions: HashMap<u32, Region>,
@@ -44,7 +57,9 @@ impl Link {
             is_closed: false,
             is_lost: false,
             serves_reads: true,
+            longest: 1024,
             is_slow: false,
+            delay: 0,
             receives: 0,
             private: Vec::new(),
             messages: VecDeque::new(),
@@ -118,15 +133,29 @@ impl Ptr<Link> {
     /// Sends a message, and waits if no Receive is posted; not for longer than the device repeats it.
     /// Returns true if it had to wait, and None if the connection has ended.
     pub fn send(self, bytes: &[u8]) -> Option<bool> {
+        let (qp, has_waited) = self.wait_for_receive()?;
+        qp.deliver(bytes, None);
+        sim::point();
+        Some(has_waited)
+    }
+
+    /// Uses a Receive in a way that a peer has no reason for.
+    pub fn use_receive(self, what: Use) {
+        if let Some((qp, _)) = self.wait_for_receive() {
+            qp.deliver(&[], Some(what));
+        }
+    }
+
+    /// Waits until a Receive is posted. Returns the server's queue pair, with true if it had to wait, or
+    /// None if the connection has ended.
+    fn wait_for_receive(self) -> Option<(Ptr<ib_qp>, bool)> {
         let has_receive = || self.get().qp.is_some_and(|qp| qp.has_receive());
         let has_waited = !has_receive();
         if !sim::wait_for(self.0, 60_000, || self.has_ended() || has_receive()) {
             self.close();
         }
         let qp = self.get().qp.filter(|_| !self.has_ended())?;
-        qp.deliver(bytes);
-        sim::point();
-        Some(has_waited)
+        Some((qp, has_waited))
     }
 
     /// Returns the Receives that the server has posted.
@@ -149,6 +178,11 @@ impl Ptr<Link> {
     pub fn has_ended(self) -> bool {
         let link = self.get();
         link.is_gone() || link.qp.is_none_or(|qp| qp.get().is_broken)
+    }
+
+    /// Returns true if the server has not been told of a message that has arrived.
+    pub fn is_unheard(self) -> bool {
+        self.get().qp.is_some_and(|qp| qp.get().recv_cq.is_silent())
     }
 
     /// Returns true if a side has closed the connection, or the server has destroyed its queue pair.

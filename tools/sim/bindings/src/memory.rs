@@ -109,7 +109,7 @@ pub unsafe fn exchange_pages(pages: *mut *mut page, slots: *mut *mut page, count
 fn map(page: *mut page, direction: c_int) -> u64 {
     unsafe { (*page).mapped += 1 };
     if direction == FROM_DEVICE {
-        // What the processor has written before may be lost.
+        // Bytes that the processor has written before may be lost.
         unsafe { (*page).data.fill(0xc3) };
     }
     sim::count("mapping", 1);
@@ -155,6 +155,7 @@ pub unsafe fn ib_dma_mapping_error(_: *mut ib_device, addr: u64) -> c_int {
 }
 
 pub unsafe fn ib_dma_unmap_page(_: *mut ib_device, addr: u64, direction: c_int) {
+    sim::takes_long("a buffer is unmapped");
     unmap(addr, direction);
 }
 

@@ -27,7 +27,7 @@ pub fn bytes_of(tag: u32, len: usize) -> Vec<u8> {
 /// The status with which sunrpc answers a Call that it cannot decode.
 pub const GARBAGE_ARGS: u32 = 4;
 /// The most bytes that the program returns.
-pub(crate) const MAX_RESULT: usize = 1 << 17;
+pub(crate) const MAX_RESULT: usize = 1 << 20;
 
 /// A request that was not received is not processed.
 pub(crate) struct Request {

@@ -257,12 +257,35 @@ pub unsafe fn unregister_net_sysctl_table(header: *mut ctl_table_header) {
     TABLES.with(|tables| tables.borrow_mut().retain(|(of, _), _| *of != net));
 }
 
-/// Sets one of the module's settings.
-pub fn set(name: &str, value: i64) {
+/// Returns the file of one of the module's settings.
+fn setting(name: &str) -> *mut ctl_table {
     let key = (init_net(), name.to_string());
     let entry = TABLES.with(|tables| tables.borrow().get(&key).copied());
-    let entry = entry.expect("the module has the setting");
-    unsafe { *(*entry).data.cast() = value };
+    entry.expect("the module has the setting")
+}
+
+/// Sets one of the module's settings.
+pub fn set(name: &str, value: i64) {
+    unsafe { *(*setting(name)).data.cast() = value };
+}
+
+/// Writes a setting that is a text. Returns true if the module takes it.
+pub fn write_text(name: &str, text: &str) -> bool {
+    let (mut bytes, entry) = (text.as_bytes().to_vec(), setting(name));
+    let (mut len, mut at) = (bytes.len(), 0);
+    let handler = unsafe { (*entry).proc_handler }.expect("a file has a function");
+    unsafe { handler(entry, 1, bytes.as_mut_ptr().cast(), &mut len, &mut at) == 0 }
+}
+
+/// Reads a setting that is a text.
+pub fn read_text(name: &str) -> String {
+    let (mut bytes, entry) = (vec![0u8; 1024], setting(name));
+    let (mut len, mut at) = (bytes.len(), 0);
+    let handler = unsafe { (*entry).proc_handler }.expect("a file has a function");
+    let result = unsafe { handler(entry, 0, bytes.as_mut_ptr().cast(), &mut len, &mut at) };
+    assert_eq!(result, 0, "{name} cannot be read");
+    bytes.truncate(len);
+    String::from_utf8(bytes).expect("a setting is text")
 }
 
 /// Reads the files of all counters of a namespace.
@@ -297,13 +320,19 @@ pub unsafe extern "C" fn proc_doulongvec_minmax(
     0
 }
 
+/// Reads the text of a table.
 pub unsafe fn proc_dostring(
-    _: *const ctl_table,
+    table: *const ctl_table,
     _: c_int,
-    _: *mut c_void,
-    _: *mut usize,
+    buffer: *mut c_void,
+    len: *mut usize,
     _: *mut kernel::bindings::loff_t,
 ) -> c_int {
+    unsafe {
+        let text = CStr::from_ptr((*table).data.cast()).to_bytes();
+        *len = text.len().min(*len);
+        core::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), *len);
+    }
     0
 }
 

@@ -137,6 +137,16 @@ pub(crate) struct SendRequest {
     pub(crate) access: c_int,
 }
 
+impl SendRequest {
+    pub(crate) fn is_send(&self) -> bool {
+        self.opcode == ib_wr_opcode_IB_WR_SEND || self.opcode == ib_wr_opcode_IB_WR_SEND_WITH_INV
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.iter().map(|(_, len, _)| len).sum()
+    }
+}
+
 pub(crate) struct ReceiveRequest {
     pub(crate) cqe: *mut ib_cqe,
     pub(crate) entries: Vec<(u64, usize, u32)>,
@@ -161,6 +171,8 @@ pub struct ib_qp {
     pub(crate) posted: u64,
     pub(crate) retired: u64,
     pub is_broken: bool,
+    /// The device does nothing for the queue pair any more. Taking it to the error state returns this.
+    pub stuck: Option<c_int>,
     pub(crate) is_destroyed: bool,
     pub(crate) task: Option<JoinHandle<()>>,
 }
@@ -194,6 +206,7 @@ pub unsafe fn rdma_create_qp(
         posted: 0,
         retired: 0,
         is_broken: false,
+        stuck: None,
         is_destroyed: false,
         task: None,
     });
@@ -253,7 +266,7 @@ pub unsafe fn ib_modify_qp(qp: *mut ib_qp, attr: *mut ib_qp_attr, _: c_int) -> c
     if unsafe { (*attr).qp_state } == ib_qp_state_IB_QPS_ERR {
         Ptr(qp).fail();
     }
-    0
+    Ptr(qp).get().stuck.unwrap_or(0)
 }
 
 unsafe fn entries(list: *const ib_sge, count: c_int) -> Vec<(u64, usize, u32)> {
@@ -327,7 +340,7 @@ pub unsafe fn ib_post_send(
 pub unsafe fn ib_post_recv(
     qp: *mut ib_qp,
     wr: *const ib_recv_wr,
-    _bad: *mut *const ib_recv_wr,
+    bad: *mut *const ib_recv_wr,
 ) -> c_int {
     let qp = Ptr(qp);
     assert!(
@@ -336,6 +349,10 @@ pub unsafe fn ib_post_recv(
     );
     let mut next = wr;
     while !next.is_null() {
+        if sim::fails(Fault::Receive) {
+            unsafe { *bad = next };
+            return -12;
+        }
         let wr = unsafe { &*next };
         let receives = &mut qp.get().receives;
         receives.push_back(ReceiveRequest {

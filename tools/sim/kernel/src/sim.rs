@@ -29,7 +29,7 @@ pub use bounds::{allow, closes, note_close, note_dead, within};
 use faults::Faults;
 pub use faults::{fail_nth, fails, has_failed, set_faults, Fault};
 pub use freed::{is_freed, keep_freed, Memory};
-pub use locks::might_sleep;
+pub use locks::{might_sleep, takes_long};
 pub(crate) use locks::{note_locked, note_unlocked};
 
 /// The most events that a failure prints.

@@ -7,7 +7,7 @@ use core::{cell::Cell, marker::PhantomData};
 use pin_init::PinInit;
 use std::cell::RefCell;
 
-/// More than items that wait for long at a time.
+/// The workers at first. [`Pool::hire`] adds more.
 const WORKERS: usize = 6;
 
 struct Item {
@@ -26,6 +26,13 @@ struct Inner {
     number: u64,
     is_ending: bool,
     tasks: Vec<shuttle::thread::JoinHandle<()>>,
+}
+
+impl Inner {
+    /// Returns true if no worker runs this item.
+    fn is_free(&self, item: &Item) -> bool {
+        self.running.iter().all(|(id, _)| *id != item.id)
+    }
 }
 
 /// A workqueue.
@@ -100,7 +107,25 @@ impl Pool {
             _ => inner.delayed.push((sim::now() + delay, item)),
         }
         drop(inner);
+        self.hire();
         self.changed();
+    }
+
+    /// Adds a worker if an item waits for those that run others. The kernel does so up to 1024 workers.
+    fn hire(&self) {
+        let workers = {
+            let inner = self.inner.borrow();
+            let workers = inner.tasks.len().saturating_sub(1);
+            let is_free = |item| inner.is_free(item);
+            if inner.running.len() < workers || !inner.queued.iter().any(is_free) {
+                return;
+            }
+            workers
+        };
+        let ptr = Ptr(core::ptr::from_ref(self).cast_mut());
+        let name = format!("worker {}", workers + 1);
+        let task = sim::spawn(&name, move || ptr.get().work());
+        self.inner.borrow_mut().tasks.push(task);
     }
 
     /// Waits for all that is queued now, but not for what is delayed.
@@ -132,8 +157,7 @@ impl Pool {
 
     fn take(&self) -> Option<Item> {
         let mut inner = self.inner.borrow_mut();
-        let is_free = |item: &Item| inner.running.iter().all(|(id, _)| *id != item.id);
-        let at = inner.queued.iter().position(is_free)?;
+        let at = inner.queued.iter().position(|item| inner.is_free(item))?;
         let item = inner.queued.remove(at);
         inner.running.push((item.id, item.number));
         Some(item)
@@ -191,6 +215,7 @@ impl Pool {
         let due: Vec<(u64, Item)> = due;
         inner.queued.extend(due.into_iter().map(|(_, item)| item));
         drop(inner);
+        self.hire();
         self.changed();
     }
 }

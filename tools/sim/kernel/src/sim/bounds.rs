@@ -14,9 +14,9 @@ const TEARDOWN: u64 = 14_000;
 pub(super) struct Bounds {
     /// The reasons of all closes.
     closes: Vec<u32>,
-    /// What has not ended yet, and until when it has to.
+    /// The things that have not ended yet, and the times by which they must.
     open: BTreeMap<(&'static str, u64), u64>,
-    /// Time that is allowed beside.
+    /// Time that is allowed in addition.
     slack: u64,
 }
 

@@ -6,14 +6,25 @@ use super::{me, world, World};
 
 /// Fails if this task has a spinlock.
 pub fn might_sleep(what: &str) {
-    let me = me();
-    let spinlock = world(|world| {
-        let mut held = world.held.get(&me).into_iter().flatten();
-        held.find(|(_, is_spin)| *is_spin).map(|(name, _)| *name)
-    });
-    if let Some(name) = spinlock {
+    if let Some(name) = spinlock() {
         panic!("{what} may sleep, under the spinlock {name:?}");
     }
+}
+
+/// Fails if this task has a spinlock: `what` takes too long for others to wait.
+pub fn takes_long(what: &str) {
+    if let Some(name) = spinlock() {
+        panic!("{what} under the spinlock {name:?}");
+    }
+}
+
+/// Returns the name of a spinlock that this task has.
+fn spinlock() -> Option<&'static str> {
+    let me = me();
+    world(|world| {
+        let mut held = world.held.get(&me).into_iter().flatten();
+        held.find(|(_, is_spin)| *is_spin).map(|(name, _)| *name)
+    })
 }
 
 /// Notes a lock of this task, and fails if locks are taken in this order and in another one.
