@@ -28,6 +28,8 @@ from samples import Sample, Samples, figures_of_fio, figures_of_probe, per_rpc
 from verdict import Rule
 
 VISITS = (OURS, STOCK)
+# The round without samples.
+WARM_UP = 0
 # A subset has one look. Six is the smallest number of pairs that has an interval of 95 %.
 RULES = {"quick": Rule((6,)), "all": Rule((8, 14, 20))}
 
@@ -51,7 +53,7 @@ class Run:
         self.begin, self.slices = time.monotonic(), 0
 
     def all(self) -> None:
-        for number in range(1, self.rule.looks[-1] + 1):
+        for number in range(WARM_UP, self.rule.looks[-1] + 1):
             cells = [cell for cell in self.cells if not self.samples.has_ended(cell, VISITS, self.rule)]
             for beside in VISITS if number % 2 else reversed(VISITS):
                 missing = [cell for cell in cells if number not in self.samples.values(cell, beside, beside, "rate")]
@@ -86,12 +88,15 @@ class Run:
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             counted = per_rpc(self.rig.do("end"))
             found = figures_of_fio(done.stdout) if cell.program == "fio" else figures_of_probe(done.stdout, cell.size)
-            self.samples.add(Sample(cell.name, server, beside, number, found | counted))
             self.slices += 1
-            print(
-                f"round {number}, {beside}: {cell.name} over {server}: {found['rate']:.0f} per second; {self.left(number)}",
-                flush=True,
-            )
+            self.add(Sample(cell.name, server, beside, number, found | counted))
+
+    def add(self, sample: Sample) -> None:
+        """Keeps a sample, unless its round is the first one, and prints the progress."""
+        if sample.round != WARM_UP:
+            self.samples.add(sample)
+        where = f"round {sample.round}, {sample.beside}: {sample.cell} over {sample.server}"
+        print(f"{where}: {sample.figures['rate']:.0f} per second; {self.left(sample.round)}", flush=True)
 
     def left(self, number: int) -> str:
         """Returns how long the run takes until the next look and at most, at the speed so far."""

@@ -26,7 +26,7 @@ PAIRS = {
 SERVERS = (OURS, STOCK, TCP)
 # Compared beside the rate, as far as the rig has them.
 COMPARED = ("p50", "p99", "p99.9", "transport", "stack", "server", "cpu_ns")
-# What RDMA of the server's device does for an operation, in the answer of rpcrdma-probe fabric.
+# The RDMA that the server's device does for an operation, in the answer of rpcrdma-probe fabric.
 FABRIC = {"read": "push", "write": "pull"}
 
 

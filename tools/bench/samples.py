@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,12 +53,18 @@ def per_rpc(output: str) -> dict[str, float]:
 
 
 class Samples:
-    """All samples of a run, and the file to which each is appended, a JSON document in a line."""
+    """All samples of a run, and the file to which each is appended, a JSON document in a line.
+
+    A run that was cut off may leave a part of a line. It is removed, so that the next sample begins a line.
+    """
 
     def __init__(self, path: Path):
         self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.all = [Sample(**json.loads(line)) for line in lines]
+        text = path.read_bytes() if path.exists() else b""
+        complete = text[: text.rfind(b"\n") + 1]
+        if complete != text:
+            os.truncate(path, len(complete))
+        self.all = [Sample(**json.loads(line)) for line in complete.splitlines()]
 
     def add(self, sample: Sample) -> None:
         self.all.append(sample)

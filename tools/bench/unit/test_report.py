@@ -46,6 +46,16 @@ class RunTest(unittest.TestCase):
         again = Samples(self.samples.path)
         self.assertEqual((again.all, again.rounds(WRITE, VISITS)), (self.samples.all, 5))
 
+    def test_a_line_that_was_cut_off_is_measured_again(self) -> None:
+        self.add(CLIENTS, 1, 120)
+        path, samples = self.samples.path, self.samples.all
+        whole = path.read_text()
+        path.write_text(whole[:-9])
+        again = Samples(path)
+        self.assertEqual(again.all, samples[:-1])
+        again.add(samples[-1])
+        self.assertEqual((path.read_text(), Samples(path).all), (whole, samples))
+
     def test_a_round_needs_each_server(self) -> None:
         self.add(WRITE, 6, 120)
         self.assertTrue(self.samples.has_ended(WRITE, VISITS, RULE))

@@ -26,8 +26,9 @@ const VERSION: &str = match option_env!("SVCRDMA_VERSION") {
 };
 
 const STATUSES: &str = "\
-Exit status: 0 done, or all is good; 1 failed or refused, or check has a warning; 2 check has found \
-something broken, or the command line is wrong; 3 could not be found out (no module, no rights, no \
+Exit status: 0 done, or all is good; 1 failed or refused, or check has a warning; 2 check, load or \
+upgrade has found something broken, or the command line is wrong; 3 could not be found out (no \
+module, no rights, no \
 debugfs, an older module).";
 
 /// Shows, checks and tunes svcrdma, the NFS/RDMA server of this host
@@ -78,15 +79,18 @@ impl Cli {
 pub(crate) enum Command {
     /// Show which module serves RDMA, its listeners, devices, connections, memory and warnings
     ///
-    /// What cannot be read is shown as `-`.
+    /// A value that cannot be read is shown as `-`.
     Status,
     /// List the connections
     ///
-    /// MEMORY is 4 KiB for each Receive buffer, and the memory of Calls and Replies. CALLS/S, IN/S (bytes
-    /// that clients write) and OUT/S (bytes that clients read) are rates. p50, p99 and p99.9 are upper
-    /// bounds of the latency: 50, 99 and 99.9 % of the timed Calls took less. The bounds are powers of two,
-    /// in microseconds. `>` marks a lower bound, where the time lies in the last bucket of the histogram.
-    /// `-` means that no Call was timed, or that the module has no table `latency`.
+    /// PHASE is `established` once the client is accepted. MEMORY is 4 KiB for each Receive buffer, and the
+    /// memory of Calls and Replies. CALLS/S, IN/S (bytes that clients write by RDMA) and OUT/S (bytes that
+    /// they read) are rates. INLINE is the part of all bytes that went in messages and not by RDMA.
+    /// UNANSWERED counts Calls, and CREDITS is the most that the next Reply grants. BEHIND is the time for
+    /// which the client has been behind, see stall_seconds. p50, p99 and p99.9 are upper bounds of the
+    /// latency: 50, 99 and 99.9 % of the timed Calls took less. The bounds are powers of two, in
+    /// microseconds. `>` marks a lower bound, where the time lies in the last bucket of the histogram. `-`
+    /// means that no Call was timed, or that the module has no table `latency`.
     Connections(Connections),
     /// Show connections and rates live
     ///
@@ -94,16 +98,22 @@ pub(crate) enum Command {
     Top(Top),
     /// List the RDMA devices
     ///
-    /// Shows less where rpcrdma serves.
+    /// SERVES is `used` from the first connection on, or `unused`. RECEIVES counts buffers. PAGES is the
+    /// memory for Calls with Read chunks, FREE the part of it that no Call has, and WAITING the number of
+    /// Calls that wait for it. Shows less where rpcrdma serves.
     Devices,
     /// List nfsd's RDMA listeners
     ///
-    /// Shows less where rpcrdma serves.
+    /// STATE is `listening`, or `lost` if no device has the address. NET is the inode number of the network
+    /// namespace. Shows less where rpcrdma serves.
     Listeners,
     /// List, add and remove listeners of nfsd
     #[command(subcommand, name = "listen")]
     Listener(Listener),
     /// List the connections that closed last, with their reasons
+    ///
+    /// AGO is the time since the close. NO is the number of the reason. A line with advice follows for each
+    /// abnormal reason.
     Closes(Closes),
     /// Print a line for each event as it happens
     ///
@@ -125,7 +135,7 @@ pub(crate) enum Command {
     Load,
     /// Print metrics for Prometheus
     ///
-    /// svcrdma_up is 0 where svcrdma does not serve.
+    /// svcrdma_up is 0 where svcrdma is not loaded.
     Metrics(Metrics),
     /// Collect what a fault report needs into a tar.gz
     ///
@@ -191,7 +201,7 @@ pub(crate) struct View {
 pub(crate) struct Connections {
     #[command(flatten)]
     pub(crate) view: View,
-    /// Measure rates over so many seconds; --sort rate does it over one
+    /// Measure rates over SECONDS; --sort rate measures over one second
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: Option<f64>,
 }
@@ -291,7 +301,8 @@ pub(crate) enum Settings {
         /// Names; all if none is given
         name: Vec<String>,
     },
-    /// Change a setting until the module is unloaded
+    /// Change a setting until the module is unloaded, or nfs-server starts with another value in
+    /// /etc/sysctl.d
     Set {
         /// Name of the setting
         name: String,
@@ -318,7 +329,7 @@ pub(crate) enum Settings {
 /// `check`
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// Look twice, so many seconds apart, and judge what devices and interfaces have counted meanwhile
+    /// Look twice, SECONDS apart, and judge what devices and interfaces have counted meanwhile
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub(crate) watch: Option<f64>,
 }

@@ -25,6 +25,9 @@ use std::{
 
 /// KiB of a Receive buffer.
 const RECEIVE_KIB: u64 = 4;
+/// The columns with bytes that went inline, and with those that went by RDMA.
+const INLINE: [&str; 2] = ["inline_received_bytes", "inline_sent_bytes"];
+const BY_RDMA: [&str; 2] = ["read_bytes", "write_bytes"];
 /// The columns of which [`Connection::memory_kib`] is the sum.
 const MEMORY: [&str; 3] = ["receives", "reading_kib", "reply_kib"];
 
@@ -110,6 +113,17 @@ impl Connection {
     pub(crate) fn memory_kib(&self) -> Option<u64> {
         let [receives, reading, reply] = MEMORY.map(|title| self.row.number(title));
         Some(receives? * RECEIVE_KIB + reading? + reply?)
+    }
+
+    /// Returns the bytes that went inline as a part of all bytes, in per cent.
+    pub(crate) fn inline_percent(&self) -> Option<u64> {
+        let sum = |titles: [&str; 2]| {
+            let [one, other] = titles.map(|title| self.row.number(title));
+            one?.checked_add(other?)
+        };
+        let inline = u128::from(sum(INLINE)?);
+        let all = inline + u128::from(sum(BY_RDMA)?);
+        (inline * 100).checked_div(all)?.try_into().ok()
     }
 
     /// Returns a bound of a percentile.
@@ -202,6 +216,17 @@ mod tests {
         assert_eq!(after[2].rates, None);
         sort(&mut after, Sort::Rate, Kind::Server);
         assert_eq!(numbers(&after), [2, 1, 3]);
+    }
+
+    #[test]
+    fn inline_bytes_are_a_part_of_all() {
+        let found = connections(
+            "connection read_bytes write_bytes inline_received_bytes inline_sent_bytes\n\
+             1 1000 2000 600 400\n2 0 0 0 0\n3 - - - -\n",
+        );
+        assert_eq!(found[0].inline_percent(), Some(25));
+        assert_eq!(found[1].inline_percent(), None);
+        assert_eq!(found[2].inline_percent(), None);
     }
 
     #[test]

@@ -91,6 +91,14 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "Bytes of Calls for which RDMA Reads were built.",
     ),
     counter("write_bytes", "Bytes of Replies that go by RDMA Write."),
+    counter(
+        "inline_received_bytes",
+        "Bytes of Calls that arrived inline.",
+    ),
+    counter(
+        "inline_sent_bytes",
+        "Bytes of Replies and callbacks that go inline.",
+    ),
     counter("work_requests", "Work requests posted to send queues."),
     counter("send_queue_waits", "Times that a send queue was full."),
     counter(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel and `dcb` show of the network interface of a RoCE port.
+//! State that the kernel and `dcb` show of the network interface of a RoCE port.
 
 use crate::{
     fabric::INTERFACES,

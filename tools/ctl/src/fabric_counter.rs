@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of RDMA devices, their ports and interfaces: what it says if one of them grows.
+//! Counters of RDMA devices, their ports and interfaces, and the meaning of their growth.
 //!
 //! The names are those of the drivers: rxe_hw_counters.c, mlx5/counters.c, bnxt_re/hw_counters.c,
 //! irdma/verbs.c and efa_verbs.c in drivers/infiniband; those of ports are of core/sysfs.c there.
@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Interface,
 }
 
-/// What it says if a counter grows.
+/// The meaning of the growth of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// Packets from peers were lost: this host has seen a gap.

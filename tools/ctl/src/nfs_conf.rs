@@ -2,7 +2,8 @@
 
 //! nfs.conf(5): the RDMA port on which nfsd listens when it starts.
 //!
-//! nfsd has one such port. svcrdmactl writes one file, and never changes others.
+//! nfsd has one such port. svcrdmactl writes one file, and never changes others. It keeps the lines that
+//! someone else has added to its file, comments included, and removes the file when no line is left.
 
 use crate::{
     atomic,
@@ -23,8 +24,9 @@ pub(crate) const FILE: &str = "/etc/nfs.conf.d/svcrdma.conf";
 const FOLDER: &str = "/etc/nfs.conf.d";
 /// The file that the guard writes. nfsd reads it last.
 const GUARD: &str = "/run/svcrdma/nfs.conf";
-/// The first line of the file.
-const WRITTEN: &str = "# Written by svcrdmactl listen.";
+/// The first lines of those that svcrdmactl writes: its comment, and the section.
+const WRITTEN: &str = "# Written by svcrdmactl listen.\n";
+const SECTION: &str = "[nfsd]\n";
 /// The port without rdma-port.
 const DEFAULT: u16 = 20049;
 
@@ -58,7 +60,8 @@ pub(crate) fn port() -> Option<u16> {
 ///
 /// # Errors
 ///
-/// Nothing is changed if nfsd listens on another port then, or if someone else has written the file.
+/// Nothing is changed if nfsd listens on another port then, or if someone else has written
+/// lines about RDMA to the file.
 pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
     match port() {
         Some(port) if port == wanted => return Ok(Kept::default()),
@@ -70,8 +73,8 @@ pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
         }
         None => {}
     }
-    check_ours(system)?;
-    write(system, &listening(wanted))?;
+    let others = others(system)?;
+    write(system, &listening(wanted), &others)?;
     Ok(result(system, Some(wanted)))
 }
 
@@ -79,18 +82,18 @@ pub(crate) fn keep(system: &System, wanted: u16) -> Result<Kept> {
 ///
 /// # Errors
 ///
-/// Nothing is changed if someone else has written the file.
+/// Nothing is changed if someone else has written lines about RDMA to the file.
 pub(crate) fn forget(system: &System, unwanted: u16) -> Result<Kept> {
     // Also without nfsconf(8).
-    let ours = system.root.read(FILE).unwrap_or_default();
-    if port() != Some(unwanted) && ours != content(&listening(unwanted)) {
+    let text = system.root.read(FILE).unwrap_or_default();
+    if port() != Some(unwanted) && split(&text).0 != listening(unwanted) {
         return Ok(Kept::default());
     }
-    check_ours(system)?;
-    remove(system)?;
+    let others = others(system)?;
+    write(system, "", &others)?;
     if port() == Some(unwanted) {
         // An earlier file says that nfsd listens.
-        write(system, "rdma=n\n")?;
+        write(system, "rdma=n\n", &others)?;
     }
     Ok(result(system, None))
 }
@@ -120,17 +123,60 @@ fn later(system: &System) -> Vec<String> {
     later.chain([GUARD.to_owned()]).filter(has_line).collect()
 }
 
-/// Returns an error if the file exists and someone else has written it.
-fn check_ours(system: &System) -> Result {
-    match fs::read(system.root.path(FILE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(failed(&error)),
-        Ok(text) if text.starts_with(WRITTEN.as_bytes()) => Ok(()),
-        Ok(_) => Err(
-            Error::failed("not-kept", format!("{FILE} was not written by svcrdmactl"))
-                .with_action("change or rename it, or give --runtime"),
-        ),
+/// Returns the lines of the file that others have written.
+///
+/// # Errors
+///
+/// Some of them are about RDMA.
+fn others(system: &System) -> Result<String> {
+    let text = match fs::read_to_string(system.root.path(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(|error| failed(&error))?,
+    };
+    let (_, others) = split(&text);
+    let is_about_rdma = |line: &str| line.trim_start().starts_with("rdma");
+    if others.lines().any(is_about_rdma) {
+        let text = format!("{FILE} has lines about RDMA that svcrdmactl has not written");
+        return Err(Error::failed("not-kept", text)
+            .with_action("change them or rename the file, or give --runtime"));
     }
+    Ok(others)
+}
+
+/// Splits the text of the file into the lines about RDMA that svcrdmactl has written, and all others.
+/// The comment is in neither, nor is the head of the section below it if no other line needs that.
+fn split(text: &str) -> (String, String) {
+    let Some((before, rest)) = text.split_once(WRITTEN) else {
+        return (String::new(), text.to_owned());
+    };
+    let Some(rest) = rest.strip_prefix(SECTION) else {
+        return (String::new(), format!("{before}{rest}"));
+    };
+    let end = match rest.starts_with('[') {
+        true => 0,
+        false => rest.find("\n[").map_or(rest.len(), |at| at + 1),
+    };
+    let (section, after) = rest.split_at(end);
+    let (ours, others): (Vec<&str>, Vec<&str>) = section
+        .split_inclusive('\n')
+        .partition(|line| is_ours(line));
+    let needs_head = |line: &&str| {
+        let line = line.trim_start();
+        !line.is_empty() && !line.starts_with(['#', ';'])
+    };
+    let head = match others.iter().any(needs_head) {
+        true => SECTION,
+        false => "",
+    };
+    let others = others.concat();
+    (ours.concat(), format!("{before}{head}{others}{after}"))
+}
+
+/// Returns true if svcrdmactl writes such a line.
+fn is_ours(line: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    let line = line.trim_end();
+    matches!(line, "rdma=y" | "rdma=n") || line.strip_prefix("rdma-port=").is_some_and(is_port)
 }
 
 /// Returns the lines with which nfsd listens on `port`.
@@ -138,16 +184,18 @@ fn listening(port: u16) -> String {
     format!("rdma=y\nrdma-port={port}\n")
 }
 
-/// Returns the content of the file with these lines.
-fn content(lines: &str) -> String {
-    format!("{WRITTEN}\n[nfsd]\n{lines}")
-}
-
-/// Writes the file.
-fn write(system: &System, lines: &str) -> Result {
+/// Writes the file with `lines` of svcrdmactl and the lines of others, or removes it if it has none.
+fn write(system: &System, lines: &str, others: &str) -> Result {
+    let text = match lines {
+        "" => others.to_owned(),
+        lines => format!("{WRITTEN}{SECTION}{lines}{others}"),
+    };
+    if text.trim().is_empty() {
+        return remove(system);
+    }
     let path = system.root.path(FILE);
     fs::create_dir_all(system.root.path(FOLDER))
-        .and_then(|()| atomic::write(&path, content(lines).as_bytes(), 0o644))
+        .and_then(|()| atomic::write(&path, text.as_bytes(), 0o644))
         .map_err(|error| failed(&error))
 }
 

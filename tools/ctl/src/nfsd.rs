@@ -96,7 +96,20 @@ fn encode(sockets: &[Socket]) -> Attributes {
 
 /// Returns the listeners of this network namespace.
 pub(crate) fn listeners(system: &System) -> Result<Vec<Socket>> {
-    get(system)
+    read(get(system))
+}
+
+/// Returns the listeners of this network namespace, or none if nfsd is not loaded.
+pub(crate) fn listeners_if_loaded(system: &System) -> Result<Vec<Socket>> {
+    match get(system) {
+        Err(Errno::NOENT) => Ok(Vec::new()),
+        answer => read(answer),
+    }
+}
+
+/// Reads an answer to a request for the listeners.
+fn read(answer: Result<Vec<u8>, Errno>) -> Result<Vec<Socket>> {
+    answer
         .map(|answer| decode(&answer))
         .map_err(|error| explain(error, "nfsd's listeners cannot be read"))
 }

@@ -254,7 +254,7 @@ impl System {
 
 /// Returns the error for a host on which no module serves RDMA.
 pub(crate) fn no_module() -> Error {
-    Error::unknown("no-module", "svcrdma is not loaded").with_action("modprobe svcrdma")
+    Error::unknown("no-module", "svcrdma is not loaded").with_action("svcrdmactl load")
 }
 
 /// Returns the error for a part that the loaded module lacks.

@@ -4,7 +4,7 @@
 
 use crate::wall_clock::Time;
 
-/// What separates the context of an event, which begins with the name of a task, from the event.
+/// The text between the context of an event, which begins with the name of a task, and the event.
 const SYSTEM: &str = ": svcrdma_rs_";
 const MODULE: &str = ": module_";
 

@@ -10,13 +10,19 @@ use crate::{
     output::{Format, Output},
     peer::{Incoming, Params, Peer, PATIENCE},
     run::Run,
-    target::Server, //
+    target::{Server, Target}, //
 };
 use clap::value_parser;
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 /// The largest message of the ULP.
 const LARGEST: usize = 4096;
+
+/// The time within which the module ends the connection of a peer that takes nothing.
+const DEAF_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The bytes of a transport header without chunks.
 const HEADER: usize = 28;
@@ -35,6 +41,9 @@ pub(crate) struct Echo {
     /// Keep the connection until standard input ends
     #[arg(long)]
     hold: bool,
+    /// Send one message, take none, and wait until the module ends the connection
+    #[arg(long, conflicts_with_all = ["count", "depth", "hold", "expose"])]
+    deaf: bool,
     /// Use the memory that the module exposes, instead of sending messages
     #[arg(long, conflicts_with_all = ["count", "depth"])]
     expose: bool,
@@ -57,6 +66,9 @@ impl Run for Echo {
         if self.expose {
             return expose::run(&target, self.lax_reads, self.hold, output);
         }
+        if self.deaf {
+            return take_nothing(&target, output);
+        }
         let mut peer = Peer::connect(&target, Params::default())?;
         let mut sent = VecDeque::new();
         for number in 0..self.count {
@@ -78,6 +90,25 @@ impl Run for Echo {
             output.line(format_args!("{} messages came back", self.count));
         }
         peer.disconnect()
+    }
+}
+
+/// Sends one message without a Receive for what comes back, and waits for the end of the connection.
+fn take_nothing(target: &Target, output: &mut Output) -> Result {
+    let params = Params {
+        receives: 0,
+        ..Params::default()
+    };
+    let mut peer = Peer::connect(target, params)?;
+    peer.send(&message(0))?;
+    let start = Instant::now();
+    match peer.receive(DEAF_PATIENCE)? {
+        Incoming::Closed => {
+            let seconds = start.elapsed().as_secs();
+            output.line(format_args!("ended after {seconds} s"));
+            Ok(())
+        }
+        other => Err(Error::new(format!("not ended, but {other:?}"))),
     }
 }
 

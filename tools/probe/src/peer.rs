@@ -75,6 +75,8 @@ pub(crate) struct Peer {
     sending: usize,
     /// Completions and events that arrived during a wait for a Send.
     kept: VecDeque<Wakeup>,
+    /// True if the connection manager has reported the end of the connection.
+    is_disconnected: bool,
 }
 
 impl Peer {
@@ -109,6 +111,7 @@ impl Peer {
             next_slot: 0,
             sending: 0,
             kept: VecDeque::new(),
+            is_disconnected: false,
         };
         for slot in 0..peer.params.receives {
             peer.post_receive(u64::from(slot))?;
@@ -127,6 +130,18 @@ impl Peer {
                 Wakeup::Completion(_) => (),
             }
         }
+    }
+
+    /// Waits until the connection manager reports the end of the connection, and discards
+    /// completions and messages. Returns an error after `timeout`.
+    pub(crate) fn wait_disconnected(&mut self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        while !self.is_disconnected {
+            if matches!(self.wait(deadline)?, Wakeup::Timeout) {
+                return Err(Error::new("the server does not disconnect"));
+            }
+        }
+        Ok(())
     }
 
     /// Waits until `deadline` for the next completion or event.
@@ -159,6 +174,7 @@ impl Peer {
             // siw has been seen to report one more completion than there were Sends.
             self.sending = self.sending.saturating_sub(1);
         }
+        self.is_disconnected |= matches!(wakeup, Some(Wakeup::Event(Event::Disconnected)));
         Ok(wakeup)
     }
 
@@ -448,6 +464,19 @@ mod tests {
         fake.fail("post_send");
         let sent = peer.send_bytes(&[0; 4]);
         Outcome::of(&sent)
+    }
+
+    #[test]
+    fn the_end_of_a_connection_is_waited_for() {
+        let fake = Fake::new();
+        let target = Target::new(Fake::addresses().to, None);
+        let mut peer = Peer::connect(&target, Params::default()).unwrap();
+        let early = peer.wait_disconnected(Duration::ZERO);
+        assert!(early.is_err());
+        fake.disconnect();
+        assert!(matches!(peer.receive(PATIENCE), Ok(Incoming::Closed)));
+        // The event has been taken before.
+        assert!(peer.wait_disconnected(PATIENCE).is_ok());
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::{
 
 /// The most GIDs of a port that are read.
 const GIDS: u64 = 256;
-/// A link with one damaged packet in so many is a finding.
+/// The packets among which one damaged packet makes a link a finding.
 const PACKETS: u64 = 1_000_000;
 /// Fewer damaged packets, or fewer times without a link, are none: a cable may have been touched.
 const FEW: u64 = 10;

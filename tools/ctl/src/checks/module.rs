@@ -181,10 +181,20 @@ fn is_broken(finding: &Finding) -> bool {
     finding.level == Level::Broken
 }
 
+/// Returns the versions of the loaded and of the installed module.
+fn versions(system: &System, modules: &Modules<'_>) -> Option<(String, String)> {
+    let installed = modules.field(&modules.file("svcrdma")?, "version")?;
+    Some((system.version()?, installed))
+}
+
+/// Returns true if the loaded module is known to be the installed one.
+pub(crate) fn is_current(system: &System, modules: &Modules<'_>) -> bool {
+    versions(system, modules).is_some_and(|(loaded, installed)| loaded == installed)
+}
+
 /// Checks that the loaded module is the installed one.
 fn other_build(system: &System, modules: &Modules<'_>) -> Option<Finding> {
-    let loaded = system.version()?;
-    let installed = modules.field(&modules.file("svcrdma")?, "version")?;
+    let (loaded, installed) = versions(system, modules)?;
     if loaded == installed {
         return None;
     }

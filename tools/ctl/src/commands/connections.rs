@@ -59,7 +59,7 @@ pub(crate) fn run(args: &cli::Connections, system: &System) -> Result<Answer> {
     ))
 }
 
-/// Returns the connections with the rates of so many seconds.
+/// Returns the connections with their rates over `seconds`.
 pub(crate) fn measured(system: &System, view: View, seconds: f64) -> Result<Vec<Connection>> {
     let before = Connection::all(system, view.peer)?;
     let start = Instant::now();
@@ -88,6 +88,7 @@ pub(crate) fn table(connections: &[Connection], view: View) -> Columns {
         ">CALLS/S",
         ">IN/S",
         ">OUT/S",
+        ">INLINE",
         ">UNANSWERED",
         ">CREDITS",
         ">BEHIND",
@@ -123,6 +124,9 @@ fn line(connection: &Connection, view: View) -> Vec<String> {
         rate(|rates| rates.calls, human::count),
         rate(|rates| rates.read_bytes, human::bytes),
         rate(|rates| rates.write_bytes, human::bytes),
+        or_dash(connection.inline_percent(), |percent| {
+            format!("{percent} %")
+        }),
         text("unanswered"),
         text("credits"),
         or_dash(row.number("behind_seconds"), human::seconds),

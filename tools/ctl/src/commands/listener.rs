@@ -155,7 +155,7 @@ fn explain(port: u16, error: &io::Error) -> Error {
 /// Lets nfsd not listen on a port when it starts.
 fn remove(port: u16, system: &System) -> Result<Answer> {
     let kept = nfs_conf::forget(system, port)?;
-    let mut listeners = nfsd::listeners(system)?.into_iter();
+    let mut listeners = nfsd::listeners_if_loaded(system)?.into_iter();
     if !listeners.any(|socket| socket.is(RDMA, port)) {
         let text = format!("nfsd does not listen on RDMA port {port}\n");
         return Ok(answer(port, false, &kept, text));

@@ -53,7 +53,8 @@ fn failure(system: &System) -> Option<Finding> {
     let had_rpcrdma = is_loaded("rpcrdma");
     unload_rpcrdma(system);
     let result = modules::run("modprobe", "svcrdma");
-    // modprobe succeeds if rpcrdma has the transport class.
+    // Success does not show that svcrdma is loaded: if it is not installed, modprobe loads rpcrdma by its
+    // alias svcrdma.
     if is_loaded("svcrdma") {
         return None;
     }

@@ -82,11 +82,7 @@ fn collect(system: &System) -> Vec<Metric> {
 /// Returns which server serves, and what `check` thinks of the host.
 fn server(system: &System) -> Vec<Metric> {
     let server = system.server();
-    let mut up = Metric::new(
-        "up",
-        Type::Gauge,
-        "1 if svcrdma serves RDMA, 0 if rpcrdma or nobody does.",
-    );
+    let mut up = Metric::new("up", Type::Gauge, "1 if svcrdma is loaded, 0 if not.");
     up.push(&[], u64::from(server == Server::Ours));
     let mut info = Metric::new(
         "info",

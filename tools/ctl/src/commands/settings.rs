@@ -191,9 +191,21 @@ fn set(system: &System, setting: &'static Setting, value: &str) -> Result<Answer
     })?;
     let values = system.values()?;
     let after = values.setting(setting).unwrap_or_else(|| value.to_owned());
+    let mut text = format!("{name}: {before} -> {after}\n");
+    let other = last_file(system, name, |_| false).filter(|(_, value)| *value != after);
+    if let Some((file, value)) = &other {
+        text += &format!(
+            "{file} sets {name} to {value} at the next start of nfs-server: svcrdmactl settings persist {name}\n"
+        );
+    }
+    let other = other.map(|(file, value)| json!({"file": file, "value": setting.json(&value)}));
     Ok(Answer::new(
-        format!("{name}: {before} -> {after}\n"),
-        json!({"settings": list(&[setting], Some(&values)), "before": setting.json(&before)}),
+        text,
+        json!({
+            "settings": list(&[setting], Some(&values)),
+            "before": setting.json(&before),
+            "at_next_start": other,
+        }),
     ))
 }
 
@@ -215,7 +227,10 @@ fn persist(system: &System, names: &[String]) -> Result<Answer> {
     let chosen = named(names)?;
     let to_keep = chosen.iter().filter_map(|setting| {
         let value = values.setting(setting)?;
-        let is_kept = setting.name != RELEASE && (!all || value != setting.default());
+        let is_other = |(_, other): (String, String)| other != value;
+        let is_changed = value != setting.default()
+            || last_file(system, setting.name, |file| file == KEPT).is_some_and(is_other);
+        let is_kept = setting.name != RELEASE && (!all || is_changed);
         is_kept.then_some((setting.name, value))
     });
     let before = content_of(system, KEPT)?;
@@ -334,21 +349,32 @@ fn settings_in(content: &str) -> BTreeMap<String, String> {
     content.lines().filter_map(setting_of).collect()
 }
 
-/// Returns files that are applied after ours and set the same settings to other values. sysctl(8)
-/// reads the files in the order of their names, and /etc/sysctl.conf last.
-fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
-    let mut files = Vec::new();
+/// Returns the files of sysctl(8) in the order in which it applies them, ours included. It reads the
+/// files in the order of their names, one of each name, and /etc/sysctl.conf last.
+fn files(system: &System) -> Vec<String> {
+    let mut folders = BTreeMap::new();
     for folder in FOLDERS {
         let names = system.root.names(folder).unwrap_or_default();
-        let later = names
-            .into_iter()
-            .filter(|name| name.ends_with(".conf") && name.as_str() > "90-svcrdma.conf");
-        files.extend(later.map(|name| format!("{folder}/{name}")));
+        for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
+            folders.entry(name).or_insert(folder);
+        }
     }
-    files.push("/etc/sysctl.conf".to_owned());
+    let files = folders
+        .iter()
+        .map(|(name, folder)| format!("{folder}/{name}"));
+    files.chain(["/etc/sysctl.conf".to_owned()]).collect()
+}
+
+/// Returns files that are applied after ours and set the same settings to other values.
+fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
+    let name_of = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+    let files = files(system);
+    let later = files
+        .iter()
+        .filter(|file| file.ends_with("/sysctl.conf") || name_of(file) > name_of(KEPT));
     let mut found = Vec::new();
-    for file in files {
-        let content = content_of(system, &file)?;
+    for file in later {
+        let content = content_of(system, file)?;
         for (name, value) in settings_in(&content) {
             if ours.get(&name).is_some_and(|our| *our != value) {
                 found.push((file.clone(), name));
@@ -356,4 +382,18 @@ fn overruled(system: &System, ours: &BTreeMap<String, String>) -> Result<Vec<(St
         }
     }
     Ok(found)
+}
+
+/// Returns the last file that sets a setting, apart from those that `is_left_out` names, and the value
+/// there. A file that cannot be read counts as empty.
+fn last_file(
+    system: &System,
+    name: &str,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Option<(String, String)> {
+    let files = files(system).into_iter().rev();
+    files.filter(|file| !is_left_out(file)).find_map(|file| {
+        let content = content_of(system, &file).unwrap_or_default();
+        Some((file, settings_in(&content).remove(name)?))
+    })
 }

@@ -7,7 +7,10 @@ use crate::{
     answer::Answer,
     checks::{
         broken,
-        module::signature,
+        module::{
+            is_current,
+            signature, //
+        },
         rights, //
     },
     cli,
@@ -38,9 +41,10 @@ use std::{
 const PROGRAM: &str = "/usr/libexec/svcrdma/upgrade";
 /// The file that a running replacement has, and one that was cut off leaves.
 const CUT_OFF: &str = "/run/svcrdma/upgrade/ports";
-const RESTART: &str = "stop nfs-server, rmmod svcrdma, load the new module, start nfs-server";
+const RESTART: &str = "stop nfs-server, rmmod svcrdma (for some seconds it is in use), load the new module, start nfs-server";
 
-/// Replaces the module, unless a check says that this is not possible.
+/// Replaces the module, unless a check says that this is not possible. Without a path, the installed
+/// module is left alone if it is loaded already: all clients would pause for nothing.
 pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<Answer> {
     let failed = |error| Error::failed("no-program", format!("{PROGRAM}: {error}"));
     if !args.check && system.root.exists(CUT_OFF) {
@@ -54,6 +58,13 @@ pub(crate) fn run(args: &cli::Upgrade, system: &System, json: bool) -> Result<An
     if args.check || !findings.is_empty() {
         let good = "the module can be replaced while nfsd runs";
         return Ok(check::answer(&findings, good));
+    }
+    if args.module.is_none() && is_current(system, &system.modules()) {
+        let version = system.version();
+        let said =
+            "the installed module is loaded already: give its path to replace it nevertheless";
+        let json = json!({"replaced": false, "said": said, "version": version});
+        return Ok(Answer::new(format!("{said}\n"), json));
     }
     let mut command = program::command(system.root.path(PROGRAM));
     command.arg("--checked").args(&args.module);
@@ -90,7 +101,7 @@ fn findings(args: &cli::Upgrade, system: &System) -> Vec<Finding> {
         _ => findings.push(broken(
             "no-module",
             "svcrdma is not loaded, so there is nothing to replace",
-            "modprobe svcrdma",
+            "svcrdmactl load",
         )),
     }
     findings.extend(module(args, system));

@@ -80,7 +80,11 @@ pub(crate) fn run(args: &Watch, system: &System, is_json: bool) -> Result<Answer
     // Before the instance exists: from here on a signal ends the command by way of `wait`.
     let signals = signals().map_err(|error| Error::failed("signals", error.to_string()))?;
     let mut instance = Instance::create(system)?;
-    let watcher = Watcher { args, is_json };
+    let watcher = Watcher {
+        args,
+        is_json,
+        signals: &signals,
+    };
     for event in MODULE {
         instance.enable(event)?;
     }
@@ -137,6 +141,28 @@ fn wait(instance: &Instance, signals: &UnixStream) -> Result<bool> {
     Ok(signals.revents().is_empty() && output.revents().is_empty())
 }
 
+/// Waits until a line can be written. Returns false if a signal came while its reader did not read.
+///
+/// A write that waits for the reader would not end with a signal. Meanwhile the trace buffer keeps what
+/// is traced, and counts what it loses. Lines are shorter than the page that a pipe then has room for.
+fn wait_for_reader(signals: &UnixStream) -> Result<bool> {
+    let output = io::stdout();
+    loop {
+        let mut files = [
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::new(&output, PollFlags::OUT),
+        ];
+        match poll(&mut files, None) {
+            Ok(_) => {
+                let [_, output] = &files;
+                return Ok(!output.revents().is_empty());
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::failed("not-written", format!("poll: {error}"))),
+        }
+    }
+}
+
 /// A line of the output.
 struct Report {
     at: Time,
@@ -156,6 +182,8 @@ impl Report {
 struct Watcher<'a> {
     args: &'a Watch,
     is_json: bool,
+    /// The socket of [`signals`].
+    signals: &'a UnixStream,
 }
 
 impl Watcher<'_> {
@@ -228,8 +256,11 @@ impl Watcher<'_> {
         }
     }
 
-    /// Prints a line. Returns false if nobody reads it.
+    /// Prints a line. Returns false if nobody reads it, or if a signal ends the wait for its reader.
     fn print(&self, Report { at, text, json }: Report) -> Result<bool> {
+        if !wait_for_reader(self.signals)? {
+            return Ok(false);
+        }
         let mut answer = Answer::new(format!("{at} {text}\n"), json);
         answer.json.insert("time".to_owned(), at.to_string().into());
         let printed = match self.is_json {

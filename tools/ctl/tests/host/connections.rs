@@ -47,7 +47,7 @@ fn lines_have_memory_and_dashes() {
     Host::serving()
         .run(&["connections"])
         .exits(0)
-        .says("7  10.77.0.2:40001   mlx5_0     0  established  5m07s   1.70M  4.00k        -     -      -           1      128      0s    -    -      -\n")
+        .says("7  10.77.0.2:40001   mlx5_0     0  established  5m07s   1.70M  4.00k        -     -      -       -           1      128      0s    -    -      -\n")
         .says("9  [fd77::2]:40003   mlx5_0     -  accepting       1s       -      0");
 }
 

@@ -64,7 +64,14 @@ const COMMANDS: &[(&str, &[&str], i32)] = &[
     ("metrics", &["metrics", "--output", "svcrdma.prom"], 0),
     ("report", &["report", "--output", "r.tar.gz"], 0),
     ("upgrade-check", &["upgrade", "--check"], 0),
-    ("upgrade", &["upgrade"], 0),
+    (
+        "upgrade",
+        &[
+            "upgrade",
+            "lib/modules/7.3.4+deb13-amd64/updates/svcrdma/svcrdma.ko.xz",
+        ],
+        0,
+    ),
     ("completion", &["completion", "bash"], 0),
     ("man", &["man"], 0),
     ("error", &["settings", "set", "credits", "5000"], 1),

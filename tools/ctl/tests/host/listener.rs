@@ -103,10 +103,24 @@ fn files_of_others_stay() {
     host.remove("etc/nfs.conf.d/zz.conf");
     host.write(KEPT, "[nfsd]\nrdma=n\n");
     host.run(&["listen", "add", "rdma"]).exits(1).complains(
-        "/etc/nfs.conf.d/svcrdma.conf was not written by svcrdmactl: change or rename it",
+        "/etc/nfs.conf.d/svcrdma.conf has lines about RDMA that svcrdmactl has not written: change them",
     );
     assert_eq!(host.read(KEPT), "[nfsd]\nrdma=n\n");
     assert_eq!(host.read(PORTLIST), "tcp 2049\n");
+}
+
+#[test]
+fn a_listener_is_removed_while_nfsd_is_not_loaded() {
+    let host = Host::serving();
+    host.write(KEPT, &format!("{WRITTEN}rdma=y\nrdma-port=20049\n"));
+    host.remove(PORTLIST);
+    host.run(&["listen", "list"])
+        .exits(3)
+        .complains("nfsd is not loaded: systemctl start nfs-server");
+    host.run(&["listen", "remove", "rdma"])
+        .exits(0)
+        .says("has that for the next start of nfsd\n");
+    assert!(!host.path(KEPT).exists());
 }
 
 #[test]
@@ -125,11 +139,46 @@ fn a_listener_of_a_running_nfsd_is_removed_at_its_next_start() {
 }
 
 #[test]
+fn lines_of_others_in_the_file_stay() {
+    let host = Host::serving();
+    host.write(PORTLIST, "tcp 2049\n");
+    let ours = format!("{WRITTEN}rdma=y\nrdma-port=20049\n");
+    // Below those of svcrdmactl, between them, and in other sections.
+    for (with, without) in [
+        (format!("{ours}threads=16\n"), "[nfsd]\nthreads=16\n"),
+        (
+            format!("{WRITTEN}rdma=y\n# two racks\nrdma-port=20049\n"),
+            "# two racks\n",
+        ),
+        (
+            format!("# two racks\n{ours}\n[mountd]\nport=4002\n"),
+            "# two racks\n\n[mountd]\nport=4002\n",
+        ),
+    ] {
+        host.write(KEPT, &with);
+        host.run(&["listen", "remove", "rdma"]).exits(0);
+        assert_eq!(host.read(KEPT), without);
+        for _ in 0..2 {
+            host.write(PORTLIST, "tcp 2049\n");
+            host.run(&["listen", "add", "rdma"]).exits(0);
+            assert_eq!(host.read(KEPT), format!("{ours}{without}"));
+            host.write(PORTLIST, "tcp 2049\n");
+            host.run(&["listen", "remove", "rdma"]).exits(0);
+            assert_eq!(host.read(KEPT), without);
+        }
+    }
+    // The file goes with its last line.
+    host.write(KEPT, &ours);
+    host.run(&["listen", "remove", "rdma"]).exits(0);
+    assert!(!host.path(KEPT).exists());
+}
+
+#[test]
 fn what_prevents_a_listener_is_said() {
     let host = Host::without_server();
     host.run(&["listen", "add", "rdma"])
         .exits(3)
-        .complains("svcrdma is not loaded: modprobe svcrdma");
+        .complains("svcrdma is not loaded: svcrdmactl load");
     Host::with_rpcrdma()
         .run(&["listen", "add", "rdma"])
         .exits(3)

@@ -77,6 +77,39 @@ fn settings_are_changed_within_bounds() {
 }
 
 #[test]
+fn a_file_with_another_value_is_named() {
+    let host = Host::serving();
+    host.write("etc/sysctl.d/50-site.conf", "sunrpc.svcrdma.credits = 64\n");
+    let set = |value| {
+        host.run(&["settings", "set", "credits", value])
+            .exits(0)
+            .out
+    };
+    assert_eq!(set("64"), "credits: 128 -> 64\n");
+    let line = "/etc/sysctl.d/50-site.conf sets credits to 64 at the next start of nfs-server: \
+                svcrdmactl settings persist credits\n";
+    assert_eq!(set("32"), format!("credits: 64 -> 32\n{line}"));
+    // The default has to be kept, too.
+    set("128");
+    host.run(&["settings", "persist"]).exits(0);
+    assert!(host.read(KEPT).contains("sunrpc.svcrdma.credits = 128\n"));
+    assert_eq!(set("128"), "credits: 128 -> 128\n");
+    // A file of the same name in another folder does not count.
+    host.write(
+        "usr/lib/sysctl.d/90-svcrdma.conf",
+        "sunrpc.svcrdma.credits = 8\n",
+    );
+    let done = host
+        .run(&["settings", "set", "credits", "16", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        done["at_next_start"],
+        json!({"file": "/etc/sysctl.d/90-svcrdma.conf", "value": 128})
+    );
+}
+
+#[test]
 fn prefixes_are_shown_changed_and_kept() {
     let host = Host::serving();
     let file = format!("{SYSCTL}/accept_from");

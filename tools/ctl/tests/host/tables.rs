@@ -114,7 +114,7 @@ fn listeners_of_each_server() {
     Host::without_server()
         .run(&["listeners"])
         .exits(3)
-        .complains("svcrdma is not loaded: modprobe svcrdma");
+        .complains("svcrdma is not loaded: svcrdmactl load");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_cannot_be_found_out_ends_with_3() {
         nobody
             .run(&[command])
             .exits(3)
-            .complains("svcrdma is not loaded: modprobe svcrdma");
+            .complains("svcrdma is not loaded: svcrdmactl load");
         let kernels = Host::with_rpcrdma();
         kernels
             .run(&[command])
@@ -180,7 +180,7 @@ fn what_cannot_be_found_out_ends_with_3() {
         .json();
     assert_eq!(
         error["error"],
-        json!({"id": "no-module", "text": "svcrdma is not loaded", "action": "modprobe svcrdma"})
+        json!({"id": "no-module", "text": "svcrdma is not loaded", "action": "svcrdmactl load"})
     );
     assert_eq!(error["command"], "closes");
 }

@@ -54,6 +54,7 @@ fn a_check_changes_nothing() {
 #[test]
 fn the_program_runs_if_nothing_is_wrong() {
     let host = ready();
+    host.write("sys/module/svcrdma/version", "0.9\n");
     assert_eq!(host.run(&["upgrade"]).exits(0).err, "replaced\n");
     assert_eq!(host.read("ran"), "--checked\n");
     host.write("new/svcrdma.ko", &host.read(INSTALLED));
@@ -71,6 +72,19 @@ fn the_program_runs_if_nothing_is_wrong() {
     );
 }
 
+#[test]
+fn the_installed_module_is_not_replaced_by_itself() {
+    let host = ready();
+    host.run(&["upgrade"])
+        .exits(0)
+        .says("the installed module is loaded already");
+    assert!(!host.path("ran").exists());
+    assert_eq!(host.run(&["upgrade", "--json"]).json()["replaced"], false);
+    // An unknown version may be another one.
+    host.remove("sys/module/svcrdma/version");
+    assert_eq!(host.run(&["upgrade"]).exits(0).err, "replaced\n");
+}
+
 /// A replacement that was killed has left the module released, and nfsd without a listener.
 #[test]
 fn a_replacement_that_was_cut_off_is_mended_first() {
@@ -86,6 +100,7 @@ fn a_replacement_that_was_cut_off_is_mended_first() {
         .exits(2)
         .says("broken   released: release is 1");
     assert!(!host.path("ran").exists());
+    host.write("sys/module/svcrdma/version", "0.9\n");
     host.run(&["upgrade"]).exits(0);
     assert_eq!(host.read("ran"), "--recover\n--checked\n");
 }

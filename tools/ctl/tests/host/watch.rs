@@ -23,6 +23,8 @@ use std::{
         Command,
         Stdio, //
     },
+    thread,
+    time::Duration, //
 };
 
 const INSTANCES: &str = "sys/kernel/tracing/instances";
@@ -259,6 +261,33 @@ fn signals_end_it_and_remove_the_instance() {
         assert_eq!(child.wait().expect("an end").code(), Some(0), "{signal}");
         assert_eq!(instances(&host), 0, "{signal}");
     }
+}
+
+#[test]
+fn a_signal_ends_it_although_its_reader_does_not_read() {
+    let line = written().lines().next().expect("a line").to_owned() + "\n";
+    // More than the pipe of the output takes.
+    let host = host(&line.repeat(2000));
+    let mut command = host.command(&["watch"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let output = child.stdout.take().expect("a pipe");
+    // The first line is written when the handlers of signals exist; the pipe is filled soon.
+    let mut output = BufReader::with_capacity(1, output);
+    output.read_line(&mut String::new()).expect("a line");
+    let killed = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(killed.expect("kill runs").success());
+    let ended = (0..600).find_map(|_| {
+        thread::sleep(Duration::from_millis(100));
+        child.try_wait().expect("a child")
+    });
+    if ended.is_none() {
+        child.kill().expect("the end of the child");
+    }
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
+    assert_eq!(instances(&host), 0);
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request. Waits for credits if need be.
+    /// Sends a request. Waits for credits if there are none.
     pub(crate) fn post(&mut self, mut head: Head, payload: &[u8]) -> Result<u64> {
         self.tag += 1;
         head.tag = self.tag;

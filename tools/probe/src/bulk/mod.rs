@@ -31,6 +31,9 @@ pub(crate) struct Bulk {
     /// Rounds of all operations
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..))]
     count: u32,
+    /// Ask for no offers, for which the server registers memory
+    #[arg(long)]
+    no_offers: bool,
     /// Break each rule on a connection of its own, with another connection beside it
     #[arg(long)]
     hostile: bool,
@@ -67,7 +70,9 @@ impl Run for Bulk {
             echoes(&mut client)?;
             deep(&mut client)?;
             transfers(&mut client, round)?;
-            offers(&mut client, round)?;
+            if !self.no_offers {
+                offers(&mut client, round)?;
+            }
             refusals(&mut client)?;
         }
         few_credits(&target)?;

@@ -78,6 +78,10 @@ pub(super) fn send(peer: &mut Peer, bytes: &[u8], want: &[Seen]) -> Result<Seen>
     } else {
         look(peer, bytes)?
     };
+    if seen == Seen::Closed {
+        // A peer that leaves first hides the server's reason to close.
+        peer.wait_disconnected(ANSWER)?;
+    }
     if want.contains(&seen) {
         Ok(seen)
     } else {
