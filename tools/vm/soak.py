@@ -36,7 +36,7 @@ VM_ROUNDS = (
     ("life.upgrade", "replacements", TURNS, f"TURNS={TURNS}"),
 )
 TOTALS = ("simulated Calls", "seeds", *(unit for _, unit, _, _ in VM_ROUNDS))
-# What the simulator and `make test` print.
+# Lines that the simulator and `make test` print.
 ANSWERED = re.compile(r"^(\d+) seeds, (\d+) Calls answered", re.MULTILINE)
 FAILING_SEED = re.compile(r"^seed (\d+): .*", re.MULTILINE)
 LOGS = re.compile(r"^logs in (.+)$", re.MULTILINE)

@@ -39,9 +39,11 @@ DISK = 16 << 30  # bytes of the export's disk, a sparse file
 # How often a VM is booted at most. QEMU's emulator may end with SIGSEGV when it starts from a
 # snapshot, before the VM has run anything.
 BOOTS = 6
-# How often the VM of one test may die in rxe before the test has failed.
-RXE_DEATHS = 3
-# What init prints when the VM is ready to be saved, and how many seconds it may take until then.
+# How often rxe may spoil one test before the test has failed.
+RXE_FAULTS = 3
+# The status of a script whose kernels complain, see agent.
+COMPLAINS = 2
+# The line of init when the VM is ready to be saved, and how many seconds it may take until then.
 READY = b"init: ready for a snapshot"
 READY_LIMIT = 1200
 
@@ -201,9 +203,11 @@ class Result:
     repeats: tuple[str, ...] = ()  # why earlier attempts did not count, see run()
 
 
-# What a dying kernel prints: that it dies, of what, and where.
+# Lines of a dying kernel: that it dies, the cause and the place.
 DYING = re.compile(r"(?:BUG: |Oops: |RIP: 0010:|Kernel panic|general protection fault|traps: PANIC).*")
 DYING_LINES = 4
+# The first line of a warning of rxe's completer.
+RXE_WARNS = re.compile(r"WARNING: .*\brxe_completer\+\S+ \[rdma_rxe\]")
 
 
 class Vm:
@@ -336,8 +340,8 @@ class Vm:
 
 
 def run(images: Images, job: Job) -> Result:
-    """Runs the job on new VMs, and again if one dies while it boots, or in rxe."""
-    boots, deaths = BOOTS, RXE_DEATHS
+    """Runs the job on new VMs, and again if one dies while it boots, or in rxe, or if rxe alone complains."""
+    boots, faults = BOOTS, RXE_FAULTS
     repeats: list[str] = []
     while True:
         result, booted = attempt(images, job)
@@ -345,9 +349,12 @@ def run(images: Images, job: Job) -> Result:
         if not booted and not qemu.use_kvm() and boots > 1:
             boots -= 1
             how = "an emulated VM died while it booted"
-        elif result.why and deaths > 1 and any(map(died_of_rxe, consoles)):
-            deaths -= 1
+        elif result.why and faults > 1 and any(map(died_of_rxe, consoles)):
+            faults -= 1
             how = "rxe took its VM down, with nothing of the module in the trace"
+        elif result.status == COMPLAINS and faults > 1 and any(map(complains_of_rxe, consoles)):
+            faults -= 1
+            how = "rxe warned of its completer, with nothing of the module in a trace"
         else:
             return replace(result, repeats=tuple(repeats))
         repeats.append(f"{how} ({result.why})")
@@ -364,6 +371,15 @@ def died_of_rxe(console: Path) -> bool:
     complaint = DYING.search(text)
     trace = text[complaint.start() :] if complaint else ""
     return "Kernel panic" in trace and "[rdma_rxe]" in trace and "[svcrdma]" not in trace
+
+
+def complains_of_rxe(console: Path) -> bool:
+    """Returns true if rxe's completer has warned of itself, and no trace names the module.
+
+    The completer warns if it completes a work request in error without an error status.
+    """
+    text = console.read_text(encoding="utf-8", errors="replace")
+    return RXE_WARNS.search(text) is not None and "[svcrdma]" not in text
 
 
 def save_snapshot(images: Images, size: Size, folder: Path) -> None:

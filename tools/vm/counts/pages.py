@@ -24,7 +24,7 @@ PARTS = {
     "rdma_rxe": "rxe",
     "": "image",
 }
-# What the stack does not include.
+# Parts that the stack does not include.
 OTHERS = ("rxe", "image")
 
 

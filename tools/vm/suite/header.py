@@ -62,7 +62,7 @@ class Header:
             # The other kernels have their own variables.
             return "long" in self._values and kernel == settings.home
         if kernel == DEBUG:
-            return "debug" in self._values and (settings.is_debug_only or "alone" not in self.words("debug"))
+            return "debug" in self._values
         wanted = self.words("kernels")
         if kernel == settings.home and "only" not in wanted:
             return "none" not in wanted

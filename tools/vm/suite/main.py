@@ -17,14 +17,14 @@ import vm
 
 from suite import catalogue
 from suite.executor import Executor
-from suite.preparation import add_snapshots, prepare
+from suite.preparation import add_snapshots, keep_crates, prepare
 from suite.processes import Processes
 from suite.report import Report
 from suite.result import Outcome, Result
 from suite.run import Run
 from suite.settings import Settings
 from suite.slots import Slots, slots_here
-from suite.test import Machine, Test
+from suite.test import Machine, Test, kernel_of
 
 LOGS = qemu.TOP / "build/logs"
 KEEP_RUNS = 10
@@ -93,7 +93,7 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
         return
     for kernel in kernels:
         if kernel not in images:
-            report.add(Result(catalogue.kernel_of(kernel), Outcome.FAILED, why="cannot be made, see above"))
+            report.add(Result(kernel_of(kernel), Outcome.FAILED, why="cannot be made, see above"))
     versions = " and ".join(each.version for each in images.values()) or "none"
     print(f"kernel {versions}, set up in {time.monotonic() - start:.0f} s; logs in {logs}", flush=True)
     run = Run(Executor(settings, images, processes, logs, skips()).run, slots, report)
@@ -102,7 +102,8 @@ def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: S
         each.find_module()
     if not qemu.use_kvm():
         add_snapshots(images, machines, processes, slots)
-    run.all(others)
+    run.all(others, None if settings.minutes is None else start + 60 * settings.minutes)
+    keep_crates(others, processes)
     print(f"logs in {logs}")
 
 
@@ -110,7 +111,7 @@ def wanted_kernels(settings: Settings, builds: list[Test], machines: set[Machine
     """Returns the kernels that VMs boot, or that something is built for."""
     wanted = {machine.kernel for machine in machines}
     needs = {need for build in builds for need in build.needs}
-    return [kernel for kernel in settings.kernels if kernel in wanted or catalogue.kernel_of(kernel) in needs]
+    return [kernel for kernel in settings.kernels if kernel in wanted or kernel_of(kernel) in needs]
 
 
 def make_logs() -> Path:

@@ -24,8 +24,7 @@ def prepare(kernels: list[str], tests: list[Test], processes: Processes) -> dict
     OSError if what all VMs need cannot be made; the script has printed why.
     """
     commands = [["scripts/need-qemu"], ["tools/vm/guest-root"]]
-    if any(test.name == "host.fuzz" for test in tests):
-        # The other tests compile few crates, and are faster without the cached ones.
+    if compile_crates(tests):
         commands.append(["scripts/crates"])
     if any(test.name.startswith("package.") for test in tests):
         commands.append(["tools/vm/server-root"])
@@ -37,6 +36,17 @@ def prepare(kernels: list[str], tests: list[Test], processes: Processes) -> dict
         raise OSError("the set-up failed")
     made = [kernel for kernel, each in zip(kernels, done[common:], strict=True) if each.returncode == 0]
     return {kernel: vm.Images.prepare(kernel) for kernel in made}
+
+
+def compile_crates(tests: list[Test]) -> bool:
+    """Returns true if the tests compile the dependencies of all tools. Others compile few of them."""
+    return any(test.name == "host.fuzz" for test in tests)
+
+
+def keep_crates(tests: list[Test], processes: Processes) -> None:
+    """Puts the compiled dependencies into the cache, for the next checkout."""
+    if compile_crates(tests):
+        processes.run(["scripts/crates", "--keep"], stdout=subprocess.DEVNULL)
 
 
 def add_snapshots(images: dict[str, vm.Images], machines: Iterable[Machine], processes: Processes, slots: Slots) -> None:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from suite.result import Outcome, Result
 
 LOG_LINES = 25
-# What XML 1.0 does not allow; consoles have escape sequences.
+# Characters that XML 1.0 does not allow; consoles have escape sequences.
 NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -51,8 +51,10 @@ class Report:
         return sorted(names & {result.name for result in self._results if result.outcome is Outcome.FAILED})
 
     def summary(self) -> str:
-        """Returns the last lines of a run: a line for each flaky test, and the counts."""
+        """Returns the last lines of a run: a line for each flaky test, one with the tests that were not run, and the counts."""
         lines = [f"FLAKY {result.name}: {result.why}" for result in self._results if result.outcome is Outcome.FLAKY]
+        if late := sorted(result.name for result in self._results if result.outcome is Outcome.LATE):
+            lines.append(f"{len(late)} NOT RUN, as MINUTES= were over: {' '.join(late)}")
         return "\n".join([*lines, f"{self.passed} passed, {self.count(Outcome.FAILED)} failed"])
 
     def write_junit(self, path: Path) -> None:
@@ -63,7 +65,7 @@ class Report:
             tests=str(len(self._results)),
             failures=str(self.count(Outcome.FAILED)),
             errors="0",
-            skipped=str(self.count(Outcome.SKIPPED)),
+            skipped=str(self.count(Outcome.SKIPPED) + self.count(Outcome.LATE)),
             flakes=str(self.count(Outcome.FLAKY)),
             time=f"{sum(result.seconds for result in self._results):.1f}",
         )
@@ -76,8 +78,8 @@ def junit_case(result: Result) -> ElementTree.Element:
     """Returns the `testcase` of a result; the area of the test is its class."""
     area, _, behaviour = result.name.partition(".")
     case = ElementTree.Element("testcase", classname=area, name=behaviour, time=f"{result.seconds:.1f}")
-    if result.outcome is Outcome.SKIPPED:
-        ElementTree.SubElement(case, "skipped")
+    if result.outcome in (Outcome.SKIPPED, Outcome.LATE):
+        ElementTree.SubElement(case, "skipped", message=result.why)
     if result.outcome is Outcome.FLAKY:
         # As Maven Surefire reports a test that has passed when it was run again.
         ElementTree.SubElement(case, "flakyFailure", message=NOT_IN_XML.sub("?", result.why), type="repeated")

@@ -11,12 +11,13 @@ from pathlib import Path
 class Outcome(enum.Enum):
     """What a test ended with, as the report prints it.
 
-    A flaky test has passed, but not at the first attempt.
+    A flaky test has passed, but not at the first attempt. A late one was not run, for lack of time.
     """
 
     PASSED = "ok"
     FLAKY = "FLAKY"
     SKIPPED = "skip"
+    LATE = "late"
     FAILED = "FAIL"
 
 

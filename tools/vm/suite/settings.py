@@ -23,6 +23,8 @@ class Settings:
     patterns: tuple[str, ...] = ()
     # `make test-long`
     is_long: bool = False
+    # After these no test begins any more.
+    minutes: float | None = None
     # Of the server's VM, if not 0.
     cpus: int = 0
     # For the environment of each test in a VM; they replace those of its header.
@@ -30,22 +32,23 @@ class Settings:
 
     @classmethod
     def read(cls, environ: Mapping[str, str], families: Callable[[], list[str]]) -> Settings:
-        """Reads KERNEL, SERVER, SLOW, TESTS, CPUS and WITH; calls `families` only where KERNEL is not set."""
+        """Reads KERNEL, SERVER, SLOW, TESTS, MINUTES, CPUS and WITH; calls `families` only where KERNEL is not set."""
         if environ.get("KDIR"):
             sys.exit("svcrdma: tests run on packaged kernels: choose one with KERNEL=, not KDIR=")
         server = environ.get("SERVER") or vm.SERVERS[0]
         if server not in vm.SERVERS:
             sys.exit(f"svcrdma: SERVER={server}: one of {', '.join(vm.SERVERS)}")
         patterns = tuple(environ.get("TESTS", "").split())
-        slow = positive(environ.get("SLOW") or "1")
+        slow = positive("SLOW", environ.get("SLOW") or "1")
+        minutes = positive("MINUTES", environ["MINUTES"]) if environ.get("MINUTES") else None
         if not (cpus := environ.get("CPUS") or "0").isdecimal():
             sys.exit(f"svcrdma: CPUS={cpus}: not a number")
         variables = assignments(environ.get("WITH") or "")
         if kernel := environ.get("KERNEL"):
-            return cls((kernel,), server, slow, patterns, cpus=int(cpus), variables=variables)
+            return cls((kernel,), server, slow, patterns, minutes=minutes, cpus=int(cpus), variables=variables)
         # The debug kernel examines the module, so it has no tests of the stock server.
         debug = [DEBUG] if server == "ours" else []
-        return cls((*families(), *debug), server, slow, patterns, cpus=int(cpus), variables=variables)
+        return cls((*families(), *debug), server, slow, patterns, minutes=minutes, cpus=int(cpus), variables=variables)
 
     @property
     def home(self) -> str:
@@ -58,14 +61,14 @@ class Settings:
         return self.kernels == (DEBUG,)
 
 
-def positive(text: str) -> float:
-    """Returns the value of SLOW=."""
+def positive(name: str, text: str) -> float:
+    """Returns the value of the variable `name`."""
     try:
         value = float(text)
     except ValueError:
         value = 0
     if not 0 < value < 1000:
-        sys.exit(f"svcrdma: SLOW={text}: not a factor above 0")
+        sys.exit(f"svcrdma: {name}={text}: not a number above 0")
     return value
 
 

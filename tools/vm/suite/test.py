@@ -15,6 +15,11 @@ from suite.settings import DEBUG, Settings
 DEBUG_SLOW = 4
 
 
+def kernel_of(kernel: str) -> str:
+    """Returns the name under which a kernel that cannot be made is reported as failed."""
+    return f"kernel.{kernel}"
+
+
 class Machine(NamedTuple):
     """The kernel and the size of a VM."""
 
@@ -43,8 +48,8 @@ class Test:
 
     @property
     def is_debug(self) -> bool:
-        """Returns true if the server runs the debug kernel."""
-        return bool(self.machines) and self.machines[0].kernel == DEBUG
+        """Returns true if it is for the debug kernel, which has to be compiled first."""
+        return kernel_of(DEBUG) in self.needs
 
     def seconds(self, slow: float) -> float:
         """Returns the time limit on a machine that is `slow` times slower."""
@@ -53,15 +58,12 @@ class Test:
     def matches(self, pattern: str, settings: Settings) -> bool:
         """Returns true if a pattern of TESTS= selects the test.
 
-        An area does not select tests on the debug kernel, which may have to be compiled first:
-        they are selected by name or by a pattern with "@". `make test` runs a long test by name only.
+        `make test` runs a long test by name only, and one on the debug kernel also by a pattern with "@".
         """
-        if not self.is_for(settings):
-            return self.name == pattern
-        if self.is_debug and not settings.is_debug_only and "@" not in pattern:
+        if not self.is_for(settings) and not (self.is_debug and "@" in pattern):
             return self.name == pattern
         return fnmatch.fnmatch(self.name, pattern) or self.name.startswith(pattern + ".")
 
     def is_for(self, settings: Settings) -> bool:
         """Returns true if the run has the test without a pattern that selects it."""
-        return not self.is_long or settings.is_long or settings.is_debug_only
+        return settings.is_debug_only or (not self.is_debug and (settings.is_long or not self.is_long))

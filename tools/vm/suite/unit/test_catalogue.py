@@ -3,6 +3,7 @@
 
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +13,7 @@ import server
 from suite import catalogue, main
 from suite.executor import EMULATED_SLOW
 from suite.settings import Settings
-from suite.test import Machine, Test
+from suite.test import Machine, Test, kernel_of
 
 ALL = Settings(("7.3", "7.2", "debug"))
 
@@ -25,13 +26,23 @@ def selected(patterns: str, kernels: tuple[str, ...] = ALL.kernels) -> list[str]
     settings = Settings(kernels, patterns=tuple(patterns.split()))
     size = qemu.Size()
     tests = [Test(name, 10, (), (Machine("7.3", size),)) for name in ("wire.fuzz", "wire.rnr", "wires.x")]
-    tests.append(Test("wire.fuzz@debug" if len(kernels) > 1 else "wire.fuzz", 10, (), (Machine("debug", size),)))
+    name = "wire.fuzz@debug" if len(kernels) > 1 else "wire.fuzz"
+    tests.append(Test(name, 10, (), (Machine("debug", size),), needs=frozenset({kernel_of("debug")})))
     return names(catalogue.selected(tests, settings))
 
 
 class SelectionTest(unittest.TestCase):
-    def test_no_pattern_selects_all(self) -> None:
-        self.assertEqual(selected(""), ["wire.fuzz", "wire.rnr", "wires.x", "wire.fuzz@debug"])
+    def test_no_pattern_selects_all_but_the_debug_kernel(self) -> None:
+        self.assertEqual(selected(""), ["wire.fuzz", "wire.rnr", "wires.x"])
+        self.assertIn("wire.fuzz", selected("", ("debug",)))
+
+    def test_debug_kernel_is_built_if_a_selected_test_needs_it(self) -> None:
+        for patterns, expected in ((), False), (("lanes.life",), False), (("lanes.life@debug",), True):
+            settings = replace(ALL, patterns=patterns)
+            builds = catalogue.builds(settings)
+            tests = builds + catalogue.guest_tests(settings, catalogue.TESTS, 180)
+            needed, _ = catalogue.with_needed(catalogue.selected(tests, settings), builds)
+            self.assertEqual([test.is_debug for test in needed].count(True) > 0, expected, patterns)
 
     def test_areas_and_patterns_leave_out_the_debug_kernel(self) -> None:
         self.assertEqual(selected("wire"), ["wire.fuzz", "wire.rnr"])
@@ -158,7 +169,7 @@ class NeededTest(unittest.TestCase):
 
     def test_only_tests_on_the_debug_kernel_wait_for_it(self) -> None:
         builds = catalogue.builds(ALL)
-        debug = {catalogue.kernel_of("debug")}
+        debug = {kernel_of("debug")}
         tests = catalogue.host_tests(ALL) + catalogue.guest_tests(ALL, catalogue.TESTS, 180)
         for test in tests:
             first, _ = catalogue.with_needed([test], builds)

@@ -13,7 +13,7 @@ from suite.executor import Executor
 from suite.processes import Processes
 from suite.result import Outcome, Result
 from suite.settings import Settings
-from suite.test import Machine, Test
+from suite.test import Machine, Test, kernel_of
 from suite.unit.common import has_ended
 
 
@@ -41,7 +41,7 @@ class ExecutorTest(unittest.TestCase):
 
         machines = (Machine("debug", qemu.Size(3072, 2)), Machine("7.3", qemu.Size()))
         with mock.patch.object(vm, "run", run):
-            judged = self.executor.run(Test(name, 60, ("/src/x",), machines[:vms]))
+            judged = self.executor.run(Test(name, 60, ("/src/x",), machines[:vms], needs=frozenset({kernel_of("debug")})))
         return judged, jobs[0]
 
     def test_host_command_passes(self) -> None:
@@ -63,7 +63,7 @@ class ExecutorTest(unittest.TestCase):
         self.assertIn("No such file", result.why)
 
     def test_time_limit_ends_the_children_too(self) -> None:
-        result = self.host("sleep 1000 & echo $!; wait", 3 / self.executor.slow)
+        result = self.host("sleep 1000 & echo $!; wait", 15 / self.executor.slow)
         self.assertEqual((result.outcome, result.why), (Outcome.FAILED, "time limit"))
         child = int((self.logs / "host.x/log").read_text())
         self.assertTrue(has_ended(child))

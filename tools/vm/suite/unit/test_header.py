@@ -36,9 +36,8 @@ class HeaderTest(unittest.TestCase):
         self.assertEqual(kernels("# kernels: only 7.3   a remark"), ["7.3"])
         self.assertEqual(kernels("# kernels: only 7.3", Settings(("7.2",))), [])
 
-    def test_debug_alone_is_for_make_test_debug(self) -> None:
-        self.assertEqual(kernels("# debug: alone COUNT=1"), ["7.3"])
-        self.assertEqual(kernels("# debug: alone COUNT=1", DEBUG_ONLY), ["debug"])
+    def test_debug_kernel_has_tests_that_say_so(self) -> None:
+        self.assertEqual(kernels("# debug: COUNT=1", DEBUG_ONLY), ["debug"])
         self.assertEqual(kernels("# limit: 3", DEBUG_ONLY), [])
 
     def test_long_tests(self) -> None:

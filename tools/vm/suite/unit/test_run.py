@@ -3,6 +3,7 @@
 
 import io
 import threading
+import time
 import unittest
 
 import qemu
@@ -61,6 +62,14 @@ class RunTest(unittest.TestCase):
         run.all([Test("a.b", 1, (), PAIR, needs=needs), Test("a.c", 1, ())])
         self.assertNotIn("a.b", recorder.order)
         self.assertEqual(self.report.summary(), "2 passed, 2 failed")
+
+    def test_no_test_begins_after_the_end(self) -> None:
+        recorder = Recorder()
+        run = Run(recorder.run, Slots(2), self.report)
+        run.all([Test("a.b", 1, ()), Test("a.c", 1, (), PAIR)], time.monotonic() + 1000)
+        run.all([Test("a.d", 1, ()), Test("a.e", 1, (), PAIR)], time.monotonic())
+        self.assertEqual(sorted(recorder.order), ["a.b", "a.c"])
+        self.assertEqual(self.report.summary().splitlines(), ["2 NOT RUN, as MINUTES= were over: a.d a.e", "2 passed, 0 failed"])
 
     def test_each_test_runs_once(self) -> None:
         recorder = Recorder(frozenset({"a.b"}))

@@ -32,6 +32,12 @@ class SettingsTest(unittest.TestCase):
         settings = Settings.read({"SLOW": "2.5", "TESTS": "wire  life.*"}, families)
         self.assertEqual((settings.slow, settings.patterns), (2.5, ("wire", "life.*")))
 
+    def test_minutes(self) -> None:
+        self.assertEqual(Settings.read({"MINUTES": "72"}, families).minutes, 72)
+        self.assertIsNone(Settings.read({"MINUTES": ""}, families).minutes)
+        with self.assertRaisesRegex(SystemExit, "MINUTES=x: not a number above 0"):
+            Settings.read({"MINUTES": "x"}, families)
+
     def test_variables(self) -> None:
         settings = Settings.read({"WITH": "SEED=7  NAME=a=b EMPTY="}, families)
         self.assertEqual(settings.variables, {"SEED": "7", "NAME": "a=b", "EMPTY": ""})

@@ -16,6 +16,8 @@ OOPS = "BUG: kernel NULL pointer dereference\nRIP: 0010:{}\nCall Trace:\n [{}]\n
 IN_RXE = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "rdma_rxe")
 IN_OURS = OOPS.format("rxe_completer+0x1/0x2 [rdma_rxe]", "svcrdma")
 DIED = vm.Result(None, 1.0, "the VM died")
+WARNS = "WARNING: at rxe_completer+0x1/0x2 [rdma_rxe], CPU#0: kworker/u10:0/28\nCall Trace:\n work+0x1/0x2{}\n"
+COMPLAINS = vm.Result(vm.COMPLAINS, 1.0)
 
 
 class SnapshotTest(unittest.TestCase):
@@ -67,8 +69,19 @@ class RunTest(unittest.TestCase):
     def test_death_in_the_module_is_not_repeated(self) -> None:
         self.assertEqual(self.run_job((DIED, True, IN_OURS)), DIED)
 
+    def test_warning_of_rxe_is_repeated(self) -> None:
+        result = self.run_job((COMPLAINS, True, WARNS.format("")), (vm.Result(0, 1.0), True, ""))
+        self.assertEqual(result.status, 0)
+        self.assertRegex(result.repeats[0], "^rxe warned")
+
+    def test_other_complaints_are_not_repeated(self) -> None:
+        for console in (WARNS.format(" [svcrdma]"), "WARNING: at nfsd+0x1/0x2 [nfsd]\n"):
+            self.assertEqual(self.run_job((COMPLAINS, True, console)), COMPLAINS)
+        failed = vm.Result(1, 1.0)
+        self.assertEqual(self.run_job((failed, True, WARNS.format(""))), failed)
+
     def test_attempts_end(self) -> None:
-        result = self.run_job(*[(DIED, True, IN_RXE)] * vm.RXE_DEATHS)
-        self.assertEqual((result.why, len(result.repeats)), ("the VM died", vm.RXE_DEATHS - 1))
+        result = self.run_job(*[(DIED, True, IN_RXE)] * vm.RXE_FAULTS)
+        self.assertEqual((result.why, len(result.repeats)), ("the VM died", vm.RXE_FAULTS - 1))
         result = self.run_job(*[(DIED, False, "")] * vm.BOOTS)
         self.assertEqual((result.why, len(result.repeats)), ("the VM died", vm.BOOTS - 1))

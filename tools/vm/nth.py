@@ -8,7 +8,8 @@
 With a STEP above 1 only one allocation in STEP fails. Only allocations that the kernel's fault
 injection selects are counted. Prints for each system call how many of its allocations have failed,
 and the errors that it returned. Has status 1 if an error is not one of memory, if a module cannot
-be unloaded, or if a call other than unload allocates nothing.
+be unloaded, if a call other than unload allocates nothing, or if a call makes MOST allocations,
+so that some were not tried.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ from pathlib import Path
 FINIT_MODULE, DELETE_MODULE = 313, 176
 MOST = 4000
 MEMORY = ("OK", "ENOMEM", "EAGAIN", "ENOBUFS")
-NTH = os.open("/proc/self/fail-nth", os.O_RDWR)
+NTH = "/proc/self/fail-nth"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -66,14 +67,16 @@ def write(path: str, text: str) -> None:
 
 def fails(call: Callable[[], None], nth: int) -> tuple[str, bool]:
     """Makes the call with the nth allocation failing; returns its error, or OK, and true if it made at least nth allocations."""
-    os.pwrite(NTH, str(nth).encode(), 0)
+    fd = os.open(NTH, os.O_RDWR)
+    os.pwrite(fd, str(nth).encode(), 0)
     error = "OK"
     try:
         call()
     except OSError as failed:
         error = errno.errorcode.get(failed.errno or 0, str(failed))
-    left = int(os.pread(NTH, 16, 0))
-    os.pwrite(NTH, b"0", 0)
+    left = int(os.pread(fd, 16, 0))
+    os.pwrite(fd, b"0", 0)
+    os.close(fd)
     return error, left == 0
 
 
@@ -84,7 +87,8 @@ def nothing() -> None:
 def sweep(
     step: int, name: str, call: Callable[[], None], before: Callable[[], None] = nothing, after: Callable[[], None] = nothing
 ) -> bool:
-    """Lets each allocation of a call fail. Calls `after` when it has succeeded. Returns true if all errors are of memory."""
+    """Lets each allocation of a call fail. Calls `after` when it has succeeded. Returns true if all were reached and all errors
+    are of memory."""
     errors: Counter[str] = Counter()
     for nth in range(1, MOST, step):
         before()
@@ -96,6 +100,9 @@ def sweep(
         if not was_made:
             break
         errors[error] += 1
+    else:
+        print(f"{name}: has not ended after {MOST} allocations")
+        return False
     print(f"{name}: {sum(errors.values())} allocations: {dict(errors)}", flush=True)
     return set(errors) <= set(MEMORY) and error == "OK" and (bool(errors) or name == "unload")
 
