@@ -2,7 +2,7 @@
 # Kbuild describes the module; here is how to call it, and everything else.
 # KDIR= or KERNEL= choose the kernel, see scripts/build; make help lists the targets.
 
-export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS SLOW CPUS WITH VERSION GROUP FASTEST XFSTESTS RESUME
+export KDIR KERNEL V SVCRDMA_CACHE SERVER TESTS MINUTES SLOW CPUS WITH VERSION GROUP FASTEST XFSTESTS RESUME
 export CELLS ROUNDS SECONDS_EACH FROM
 export DEB_SIGN MODULE_SIGN_KEY MODULE_SIGN_CERT
 
@@ -18,6 +18,7 @@ help: ## this list
 	@echo '  SERVER=stock         runs tests that fit both against the kernel'"'"'s own server'
 	@echo '  CPUS=4               gives the server of each test in VMs four CPUs; more than two run in parallel'
 	@echo '  WITH="SEED=7"        sets variables of tests in VMs'
+	@echo '  MINUTES=60           begins no test after an hour, and names those that were not run'
 	@echo '  SLOW=3               gives tests three times as long, on a busy machine'
 	@echo '  JUNIT=FILE           writes the results of tests to FILE as JUnit XML, too'
 	@echo '  DEB_SIGN=KEYID       lets make deb sign the repository; MODULE_SIGN_KEY=FILE the modules'
@@ -95,7 +96,7 @@ vm: vm-modules ## a shell in a VM with the module at hand
 demo: ## NFS over RDMA served by the module, shown in a VM
 	@tools/vm/demo
 
-test: ## every test, but what takes long or is for test-debug alone; the last line is "N passed, N failed"
+test: ## every test, but what takes long or needs the debug kernel; the last line is "N passed, N failed"
 	@scripts/need-qemu
 	@scripts/test $(if $(JUNIT),--junit "$(JUNIT)")
 
@@ -114,7 +115,7 @@ soak: ## new seeds of the simulator and rounds in VMs for HOURS=1; goes on where
 	@scripts/need-qemu
 	@tools/vm/soak.py $(or $(HOURS),1)
 
-test-packages: ## tests of the Debian packages, with those of DKMS, which take long
+test-packages: ## all tests of the Debian packages; those of DKMS take long
 	@scripts/need-qemu
 	@scripts/test --packages $(if $(JUNIT),--junit "$(JUNIT)")
 

@@ -61,22 +61,33 @@ key() {
 # used DIR...: marks cache entries as used, so that fill keeps them.
 used() { touch -c "$@" 2>/dev/null || true; }
 
+# discard DIR: removes a temporary folder, but nothing that is mounted below it.
+discard() {
+	local at
+	while read -r at; do umount --lazy "$at" || true; done < <(
+		awk -v "dir=$1/" 'index($2, dir) == 1 { print $2 }' /proc/self/mounts | tac
+	)
+	rm -rf --one-file-system "$1"
+}
+
 # fill DIR MIB COMMAND...: creates the cache entry DIR if it does not exist. COMMAND gets a
 # temporary folder as its last argument, which becomes DIR if COMMAND succeeds. Concurrent callers
 # wait for the lock.
 fill() {
-	local dir=$1 mib=$2
+	local dir=$1 mib=$2 apart=()
 	shift 2
 	[[ -e $dir ]] && return
 	need_space "$mib" "$(dirname "$dir")"
+	# What mmdebstrap mounts is gone when it ends, also if it is killed.
+	[[ $EUID -ne 0 ]] || apart=(unshare --mount)
 	(
 		flock 9
 		[[ -e $dir ]] && exit
 		# The lock is held, so a temporary folder is left from a killed run.
-		rm -rf "$dir.tmp"
-		trap 'rm -rf "$dir.tmp"' EXIT
+		discard "$dir.tmp"
+		trap 'discard "$dir.tmp"' EXIT
 		mkdir "$dir.tmp"
-		"$@" "$dir.tmp" >"$dir.log" 2>&1 </dev/null 9>&- || {
+		"${apart[@]}" "$@" "$dir.tmp" >"$dir.log" 2>&1 </dev/null 9>&- || {
 			tail -n 15 "$dir.log" >&2
 			die "could not make $(basename "$dir"); whole log: $dir.log"
 		}
