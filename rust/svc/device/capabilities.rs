@@ -79,7 +79,7 @@ impl Capabilities {
         let registers = must_register.then(|| Kind::new(&limits)).flatten();
         let lacking = if must_register && registers.is_none() {
             Some("memory registration by work requests")
-        } else if limits.max_qp_wr.min(limits.max_cqe) < MIN_DEPTH {
+        } else if entries(&limits) < MIN_DEPTH {
             Some("queues of 32 entries")
         } else if limits.max_send_sge == 0
             || limits.max_sge_rd == 0
@@ -106,8 +106,13 @@ impl Capabilities {
     }
 }
 
+/// Returns the most entries of a queue of a queue pair. All of them may complete at once.
+fn entries(limits: &Limits) -> u32 {
+    limits.max_qp_wr.min(limits.max_cqe)
+}
+
 /// Returns the most work requests that a queue of such a device can have posted. One entry is left
 /// for the marker of the drain.
 fn depth(limits: &Limits) -> u32 {
-    limits.max_qp_wr.min(limits.max_cqe).saturating_sub(1)
+    entries(limits).saturating_sub(1)
 }
