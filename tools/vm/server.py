@@ -7,13 +7,15 @@
 TEST is a file of tools/vm/packages. The VM starts from a copy of the disk that server-root has made. It
 sees the checkout as /src (read-only) and DIR as /job. When the VM reboots, it continues with the kernel
 that /vmlinuz and /initrd.img of its disk name, as packages/agent copies them to /job: that is the work
-of a boot loader, which the disk lacks.
+of a boot loader, which the disk lacks. A test whose VM dies through no fault of the test is run again, on
+new VMs.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import os
 import shutil
 import signal
@@ -44,6 +46,13 @@ exec /src/tools/vm/packages/agent'
 
 # How long the client's VM takes to end, and its kernel log to be read.
 CLIENT_END = 120
+
+# How often a test is run until VMs that die fail it.
+ATTEMPTS = 3
+
+
+class Died(OSError):
+    """A VM died through no fault of the test."""
 
 
 class Client:
@@ -101,6 +110,8 @@ class Server:
         unit = base64.b64encode(UNIT.encode()).decode()
         append = f"root=/dev/vda rw net.ifnames=0 systemd.set_credential_binary=systemd.extra-unit.job.service:{unit}"
         append += " systemd.wants=job.service"
+        # They change files, or take dpkg's lock, at fixed times of the day.
+        append += "".join(f" systemd.mask={timer}.timer" for timer in ("apt-daily", "apt-daily-upgrade", "dpkg-db-backup"))
         # Emulated CPUs that take turns are no faster than one, see vm.py for their disadvantage.
         threads = "multi" if self.size.cpus > 1 else "single"
         visible = [self.out, self.kernel.parent, *([self.sockets] if self.sockets else [])]
@@ -118,8 +129,8 @@ class Server:
             line.nic("user,id=net,restrict=on,net=10.77.0.0/24", "mac=52:54:00:77:00:01")
         return line
 
-    def boot(self, deadline: float) -> None:
-        """Boots the VM and waits until QEMU ends, which it does when the VM reboots, too.
+    def boot(self, deadline: float) -> int:
+        """Boots the VM and waits until QEMU ends, which it does when the VM reboots, too. Returns QEMU's status.
 
         # Errors
 
@@ -128,20 +139,31 @@ class Server:
         with open(self.out / "qemu.log", "ab") as log:
             process = self.command_line().start(log)
         try:
-            process.wait(deadline - time.monotonic())
+            return process.wait(deadline - time.monotonic())
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise OSError("time limit") from None
 
     def run(self, deadline: float) -> int:
-        """Boots until the test has ended; returns its status."""
+        """Boots until the test has ended; returns its status.
+
+        # Errors
+
+        OSError if the VM dies, or the deadline has passed: Died if the test may pass in another VM.
+        """
         status, reboot = self.out / "status", self.out / "reboot"
         while True:
             reboot.unlink(missing_ok=True)
-            self.boot(deadline)
+            ended = self.boot(deadline)
             if status.exists():
                 return int(status.read_text())
+            if ended < 0:
+                raise Died(f"QEMU died with status {ended}")
+            if (self.out / "clock").exists():
+                raise Died("the clock of an emulated VM was wrong")
+            if vm.died_of_rxe(self.out / "console.log"):
+                raise Died("rxe took the VM down, with nothing of the module in the trace")
             if not reboot.exists():
                 raise OSError("the VM died, see console.log")
             self.kernel, self.initrd = self.out / "vmlinuz", self.out / "initrd"
@@ -170,21 +192,53 @@ def main() -> int:
     out = (args.out or TOP / "build/packages" / args.test).resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    (out / "test").write_text(args.test)
-    client = Client(os.environ.get("KERNEL") or vm.families()[0], out, args.limit) if args.client else None
-    sockets = Path(client.sockets.name) if client else None
     tail = subprocess.Popen(["tail", "-q", "-n", "+1", "-F", out / "log"], stderr=subprocess.DEVNULL)
     try:
-        status = Server(images, out, Size(args.mem, args.cpus), pool, sockets).run(time.monotonic() + args.limit)
-        if client:
-            status = client.end() or status
+        return run(args, images, pool, out)
     except OSError as error:
         print(f"svcrdma: {args.test}: {error}; logs in {out}", file=sys.stderr)
-        status = 1
+        return 1
     finally:
         time.sleep(1.2)  # tail looks once a second
         tail.terminate()
-    return status
+
+
+def run(args: argparse.Namespace, images: Path, pool: Path | None, out: Path) -> int:
+    """Runs the test, and again if a VM dies through no fault of the test. Returns its status.
+
+    # Errors
+
+    OSError if a VM dies or does not end.
+    """
+    deadline = time.monotonic() + args.limit
+    for number in range(1, ATTEMPTS):
+        try:
+            return attempt(args, images, pool, out, deadline)
+        except Died as error:
+            kept = out.with_name(f"{out.name}.died-{number}")
+            print(f"FLAKY: {error}; logs in {kept}", file=sys.stderr)
+        shutil.rmtree(kept, ignore_errors=True)
+        out.rename(kept)
+        out.mkdir()
+    return attempt(args, images, pool, out, deadline)
+
+
+def attempt(args: argparse.Namespace, images: Path, pool: Path | None, out: Path, deadline: float) -> int:
+    """Runs the test on new VMs, and returns its status. Raises the errors of Server.run and Client.end."""
+    (out / "test").write_text(args.test)
+    client = Client(os.environ.get("KERNEL") or vm.families()[0], out, args.limit) if args.client else None
+    server = Server(images, out, Size(args.mem, args.cpus), pool, Path(client.sockets.name) if client else None)
+    try:
+        status = server.run(deadline)
+    except Died:
+        if client:
+            # What the server died of is what matters.
+            with contextlib.suppress(OSError):
+                client.end()
+        raise
+    finally:
+        server.disk.close()
+    return (client.end() or status) if client else status
 
 
 def made_by(script: str, kernel: str) -> Path:
