@@ -71,12 +71,20 @@ def main(argv: list[str]) -> int:
         args.junit.touch()  # fails now, not after an hour
     report = Report(sys.stdout, BENCH_LINES if args.bench else 0)
     builds, others = catalogue.with_needed(tests, builds)
-    # Figures need a machine with one benchmark at a time.
-    run_all(settings, builds, others, Slots(1 if args.bench else slots_here()), report)
+    run_all(settings, builds, others, Slots(slot_count(args)), report)
     if args.junit:
         report.write_junit(args.junit)
     print(report.summary(), flush=True)
     return 1 if report.count(Outcome.FAILED) else 0
+
+
+def slot_count(args: argparse.Namespace) -> int:
+    """Returns the number of slots for the tests that the arguments select."""
+    if args.bench:
+        return 1  # figures need a machine with one benchmark at a time
+    if args.packages:
+        return os.cpu_count() or 2  # the server of such a test computes nearly all the time
+    return slots_here()
 
 
 def run_all(settings: Settings, builds: list[Test], others: list[Test], slots: Slots, report: Report) -> None:
