@@ -47,7 +47,7 @@ exec /src/tools/vm/packages/agent'
 # How long the client's VM takes to end, and its kernel log to be read.
 CLIENT_END = 120
 
-# How often a test is run until VMs that die fail it.
+# The attempts of a test whose VMs die.
 ATTEMPTS = 3
 
 
@@ -211,16 +211,19 @@ def run(args: argparse.Namespace, images: Path, pool: Path | None, out: Path) ->
     OSError if a VM dies or does not end.
     """
     deadline = time.monotonic() + args.limit
-    for number in range(1, ATTEMPTS):
+    number = 0
+    while True:
+        number += 1
         try:
             return attempt(args, images, pool, out, deadline)
         except Died as error:
+            if number == ATTEMPTS:
+                raise
             kept = out.with_name(f"{out.name}.died-{number}")
             print(f"FLAKY: {error}; logs in {kept}", file=sys.stderr)
         shutil.rmtree(kept, ignore_errors=True)
         out.rename(kept)
         out.mkdir()
-    return attempt(args, images, pool, out, deadline)
 
 
 def attempt(args: argparse.Namespace, images: Path, pool: Path | None, out: Path, deadline: float) -> int:
